@@ -21,6 +21,8 @@ pub(crate) struct Kind {
     /// With its defaults.
     pub(crate) registration: crd::CustomResourceDefinition,
     pub(crate) tree: Value,
+    /// The file and the document, for errors.
+    place: String,
 }
 
 impl Kind {
@@ -68,14 +70,20 @@ pub(crate) fn kinds(folder: &Path, files: &[PathBuf]) -> Result<Vec<Kind>, Error
         }
     }
     found.sort_by(|a, b| (a.group(), a.name()).cmp(&(b.group(), b.name())));
-    let twice = found
-        .windows(2)
-        .find(|pair| matches!(pair, [a, b] if (a.group(), a.name()) == (b.group(), b.name())));
+    let same = |a: &Kind, b: &Kind| (a.group(), a.name()) == (b.group(), b.name());
+    let twice = found.windows(2).find_map(|pair| match pair {
+        [a, b] if same(a, b) => Some((a, b)),
+        _ => None,
+    });
     match twice {
-        Some([kind, ..]) => {
-            Err(Error::refused(format!("the kind {} of {} is registered twice", kind.name(), kind.group())))
-        }
-        _ => Ok(found),
+        Some((first, second)) => Err(Error::refused(format!(
+            "{}: the kind {} of {} is registered already, in {}",
+            second.place,
+            second.name(),
+            second.group(),
+            first.place
+        ))),
+        None => Ok(found),
     }
 }
 
@@ -123,21 +131,22 @@ fn collect(name: &str, text: &[u8], found: &mut Vec<Kind>) -> Result<(), Error> 
             let (api_version, kind) = (item.text_at(&["apiVersion"]), item.text_at(&["kind"]));
             let is_former = (api_version, kind) == ("extensions/v1beta1", "ThirdPartyResource");
             if Face::of(api_version, kind).is_some() || is_former {
-                found.push(checked(item).map_err(|why| Error::refused(format!("{place}: {why}")))?);
+                found.push(checked(&place, item)?);
             }
         }
     }
     Ok(())
 }
 
-fn checked(document: Value) -> Result<Kind, String> {
+fn checked(place: &str, document: Value) -> Result<Kind, Error> {
     let named = format!("{} {:?}", document.text_at(&["kind"]), document.text_at(&["metadata", "name"]));
-    let tree = to_v1(document).map_err(|error| format!("{named}: {error}"))?.manifest;
-    let (mut registration, _) = decode_crd(&tree).map_err(|error| format!("{named}: {error}"))?;
+    let wrong = |why: &dyn std::fmt::Display| Error::refused(format!("{place}: {named}: {why}"));
+    let tree = to_v1(document).map_err(|error| wrong(&error))?.manifest;
+    let (mut registration, _) = decode_crd(&tree).map_err(|error| wrong(&error))?;
     default_crd(&mut registration);
     prepare_for_create(&mut registration);
     match validate_create(&registration, Face::V1).iter().next() {
-        Some(error) => Err(format!("{named}: {error}")),
-        None => Ok(Kind { tree: registration.to_value(), registration }),
+        Some(error) => Err(wrong(error)),
+        None => Ok(Kind { tree: registration.to_value(), registration, place: place.to_owned() }),
     }
 }

@@ -520,7 +520,10 @@ fn what_cannot_be_described_is_refused() {
     let error = refused(&SHIPS.replace("version", "\t"), "build docs -f ships.yaml");
     assert!(error.starts_with("ships.yaml: "), "{error}");
     let error = refused(&format!("{SHIPS}---\n{SHIPS}"), "build docs -f ships.yaml");
-    assert_eq!(error, "the kind Ship of sea.example.com is registered twice");
+    assert_eq!(
+        error,
+        "ships.yaml: document 4: the kind Ship of sea.example.com is registered already, in ships.yaml: document 2"
+    );
     assert!(folder.refused("build docs").contains("this folder has no kindom.json"));
     assert!(folder.refused("build docs -f none.yaml").starts_with("cannot read none.yaml: "));
 
