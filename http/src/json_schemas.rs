@@ -21,7 +21,7 @@ const MEDIA_TYPE: &str = "application/schema+json";
 /// The name of the core group in a path.
 const CORE: &str = "core";
 
-/// What a path below `/schemas` names.
+/// The type that a path below `/schemas` names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wanted<'a> {
     group: &'a str,

@@ -220,7 +220,7 @@ impl Language {
         }
     }
 
-    /// What stands before and behind the seal, and the beginning of the text in whose place they stand.
+    /// The texts before and behind the seal, and the beginning of the file, which they replace.
     fn around(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Rust => ("//", "\n", ""),

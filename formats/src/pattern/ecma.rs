@@ -81,7 +81,7 @@ fn brace(c: char, rest: &mut std::str::Chars<'_>, out: &mut String) {
     }
 }
 
-/// What stands behind a backslash.
+/// Translates a character behind a backslash; none if it has a meaning that cannot be translated.
 fn escape(c: char, in_class: bool, out: &mut String) -> Option<()> {
     match c {
         'A' => out.push('^'),

@@ -63,7 +63,7 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-/// What a value has to be like, beside its type.
+/// The limits of a value, beside its type.
 fn limits(schema: &Value) -> Vec<String> {
     let empty = Map::new();
     let schema = schema.as_object().unwrap_or(&empty);

@@ -70,7 +70,7 @@ impl Samples {
     }
 }
 
-/// What the server would say, but for rules in Rust: those are tried by the project's tests.
+/// Refuses an object as the server would, but for rules in Rust: those are tried by the project's tests.
 fn check(kind: &Kind, version: &crd::Version, document: &Value) -> Result<(), String> {
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let keeps = kind.registration.spec.preserve_unknown_fields;

@@ -87,7 +87,7 @@ fn changed(manifest: &Value, place: &[Step], value: Option<&Value>) -> Value {
     changed
 }
 
-/// What only the server can tell.
+/// True for an error that only the server can find.
 fn only_the_server(why: &str) -> bool {
     [
         "Duplicate value",
