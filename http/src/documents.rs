@@ -119,7 +119,7 @@ pub(crate) async fn serve(
         }
         ["schemas", path @ ..] => {
             let wanted = Wanted::of(path).ok_or(RequestError::NotFound)?;
-            json_schemas::serve(app, request, audience, wanted).await
+            json_schemas::serve(app, request, audience, wanted, turns()).await
         }
         _ => Err(RequestError::NotFound.into()),
     }

@@ -11,12 +11,15 @@ use crate::cost;
 use crate::groups::fresh;
 use crate::head::Head;
 use crate::openapi::{Described, hash, served};
-use crate::respond::send;
+use crate::respond::{PieceTurns, send};
 use crate::response::Response;
 use crate::status::Failure;
 use crate::tagged::start_tagged;
 
 const MEDIA_TYPE: &str = "application/schema+json";
+
+/// The schemas that all types share, which are read for each, roughly.
+const SHARED_BYTES: usize = 64 << 10;
 
 /// The name of the core group in a path.
 const CORE: &str = "core";
@@ -52,6 +55,7 @@ pub(crate) async fn serve(
     request: &Head,
     audience: Audience,
     wanted: Wanted<'_>,
+    turns: PieceTurns,
 ) -> Result<Response, Failure> {
     fresh(app, audience).await?;
     let types = served(app.state.registry.routes().table().group(wanted.group), wanted.version, audience);
@@ -62,12 +66,19 @@ pub(crate) async fn serve(
     if is_known {
         return Ok(builder.finish());
     }
-    let stored = described.spec.registration.as_ref().map(|registration| registration.object.json());
-    dear(cost::describe(1) + cost::parse(stored.map_or(0, |stored| stored.len()))).await?;
-    let registration = stored.and_then(|stored| json::parse_own(stored).ok()).unwrap_or_default();
-    let schema = described.docs(&registration).next().map(|(gv, doc)| json_schema(&gv, &doc));
+    let stored =
+        described.spec.registration.as_ref().map_or(0, |registration| registration.object.json().len());
+    let cost = cost::parse(SHARED_BYTES + stored) + cost::zip(stored);
+    let made = turns.processors.run(turns.flow, async move {
+        dear(cost).await?;
+        let stored = described.spec.registration.as_ref().map(|registration| registration.object.json());
+        let registration = stored.and_then(|stored| json::parse_own(stored).ok()).unwrap_or_default();
+        let schema = described.docs(&registration).next().map(|(gv, doc)| json_schema(&gv, &doc).to_vec());
+        schema.ok_or_else(|| Failure::from(RequestError::NotFound))
+    });
+    let schema = made.await.map_err(|lost| RequestError::Internal(lost.to_string()))??;
     builder.insert_header(("x-content-type-options", "nosniff"));
-    Ok(send(request, builder, schema.ok_or(RequestError::NotFound)?.to_vec()))
+    Ok(send(request, builder, schema))
 }
 
 #[cfg(test)]

@@ -64,10 +64,13 @@ pub fn ecma(text: &str) -> Option<String> {
 
 /// A brace: the end or the beginning of a count, or a character.
 fn brace(c: char, rest: &mut std::str::Chars<'_>, out: &mut String) {
-    let count = (c == '{').then(|| rest.as_str().split_once('}')).flatten().filter(|(count, _)| {
+    // No further than the count: a text may have a million of braces.
+    let text = rest.as_str();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').filter(|_| c == '{').unwrap_or_default();
+    let count = text.split_at_checked(end).and_then(|(count, after)| Some((count, after.strip_prefix('}')?)));
+    let count = count.filter(|(count, _)| {
         let (least, most) = count.split_once(',').unwrap_or((count, ""));
-        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        !least.is_empty() && digits(least) && digits(most)
+        !least.is_empty() && !most.contains(',')
     });
     match count {
         Some((count, after)) => {
@@ -128,6 +131,12 @@ mod tests {
         ] {
             assert_eq!(ecma(text).as_deref(), Some(there), "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_of_braces_takes_no_longer_than_others() {
+        let braces = "{".repeat(1 << 20);
+        assert_eq!(ecma(&braces).map(|text| text.len()), Some(2 << 20));
     }
 
     #[test]
