@@ -1,60 +1,49 @@
 //! Expressions for programs that read them as ECMA-262 does, such as editors that check JSON Schemas.
 
-/// An expression that has the same meaning in ECMA-262, with the flag `u` and without; `None` if this cannot be said of it. Two
-/// differences are let pass, as no expression for names or versions depends on them: there `\s` and `.` know more characters that
-/// separate words and lines.
+use std::str::Chars;
+
+use super::go::counts;
+
+/// The characters that `\s` stands for in Go; in ECMA-262 it stands for more.
+const SPACES: &str = r"\t\n\f\r ";
+
+/// An expression that has the same meaning in ECMA-262 with the flag `u`; `None` if there is none that is as short. It is one that Go
+/// takes ([`check`](super::check)). Names of groups are left out.
 ///
 /// ```
 /// use kindom_formats::pattern::ecma;
 ///
-/// assert_eq!(ecma(r"^(?P<major>\d+)\-[\w\-]+\z").as_deref(), Some(r"^(?<major>\d+)-[\w\-]+$"));
+/// assert_eq!(ecma(r"^(?P<major>\d+)\-[\w\-]+\z").as_deref(), Some(r"^(\d+)-[\w\-]+$"));
 /// assert_eq!(ecma("(?i)a"), None);
 /// ```
 #[must_use]
 pub fn ecma(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
-    let mut in_class = false;
     while let Some(c) = rest.next() {
-        let is_assertion = !in_class
-            && (matches!(c, '^' | '$') || c == '\\' && rest.as_str().starts_with(['A', 'z', 'b', 'B']));
+        // Go lets an assertion repeat.
+        let is_assertion =
+            matches!(c, '^' | '$') || c == '\\' && rest.as_str().starts_with(['A', 'z', 'b', 'B']);
         match c {
-            '\\' => escape(rest.next()?, in_class, &mut out)?,
-            // Go's names of classes, and a bracket that begins one as a character: neither is known there.
-            '[' if !in_class => {
-                let inner = rest.as_str().strip_prefix('^').unwrap_or(rest.as_str());
-                if inner.starts_with(']') {
-                    return None;
+            '\\' => escape(rest.next()?, &mut out)?,
+            '.' => out.push_str(r"[^\n]"),
+            '[' => class(&mut rest, &mut out)?,
+            '(' => group(&mut rest, &mut out)?,
+            '{' => match counts(rest.as_str()) {
+                Some((_, length)) => {
+                    let (count, after) = rest.as_str().split_at_checked(length)?;
+                    out.push('{');
+                    out.push_str(count);
+                    rest = after.chars();
                 }
-                in_class = true;
-                out.push(c);
-            }
-            '[' if rest.as_str().starts_with(':') => return None,
-            '[' => out.push_str("\\["),
-            ']' => {
-                // Outside of a class it is a character.
-                out.push_str(if in_class { "]" } else { "\\]" });
-                in_class = false;
-            }
-            '(' if !in_class => {
-                out.push(c);
-                let Some(group) = rest.as_str().strip_prefix('?') else { continue };
-                rest = if let Some(group) = group.strip_prefix(':') {
-                    out.push_str("?:");
-                    group.chars()
-                } else if let Some(named) = group.strip_prefix("P<").or_else(|| group.strip_prefix('<')) {
-                    out.push_str("?<");
-                    named.chars()
-                } else {
-                    return None;
-                };
-            }
-            '{' | '}' if !in_class => brace(c, &mut rest, &mut out),
-            // With the flag these have to be escaped, without it they may be.
+                None => out.push_str(r"\{"),
+            },
+            '}' | ']' => out.extend(['\\', c]),
             c => out.push(c),
         }
-        // Go lets an assertion repeat.
-        let repeats = matches!(rest.as_str().as_bytes(), [b'*' | b'+' | b'?', ..] | [b'{', b'0'..=b'9', ..]);
+        let next = rest.as_str();
+        let repeats = next.starts_with(['*', '+', '?'])
+            || next.strip_prefix('{').is_some_and(|inside| counts(inside).is_some());
         if is_assertion && repeats {
             return None;
         }
@@ -62,39 +51,76 @@ pub fn ecma(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A brace: the end or the beginning of a count, or a character.
-fn brace(c: char, rest: &mut std::str::Chars<'_>, out: &mut String) {
-    // No further than the count: a text may have a million of braces.
-    let text = rest.as_str();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').filter(|_| c == '{').unwrap_or_default();
-    let count = text.split_at_checked(end).and_then(|(count, after)| Some((count, after.strip_prefix('}')?)));
-    let count = count.filter(|(count, _)| {
-        let (least, most) = count.split_once(',').unwrap_or((count, ""));
-        !least.is_empty() && !most.contains(',')
-    });
-    match count {
-        Some((count, after)) => {
-            out.push_str(&format!("{{{count}}}"));
-            *rest = after.chars();
+/// The rest of a class.
+fn class(rest: &mut Chars<'_>, out: &mut String) -> Option<()> {
+    out.push('[');
+    if let Some(inner) = rest.as_str().strip_prefix('^') {
+        out.push('^');
+        *rest = inner.chars();
+    }
+    // A bracket that is the first character: there it would end the class.
+    if rest.as_str().starts_with(']') {
+        return None;
+    }
+    let mut behind_set = false;
+    loop {
+        let c = rest.next()?;
+        let is_set = c == '\\' && rest.as_str().starts_with(['d', 'D', 'w', 'W', 's']);
+        match c {
+            '\\' => escape_in_class(rest.next()?, out)?,
+            ']' => {
+                out.push(']');
+                return Some(());
+            }
+            // A class by its name.
+            '[' if rest.as_str().starts_with(':') => return None,
+            '[' => out.push_str(r"\["),
+            // There it would begin a range.
+            '-' if behind_set => out.push_str(r"\-"),
+            c => out.push(c),
         }
-        None => {
-            out.push('\\');
-            out.push(c);
-        }
+        behind_set = is_set;
     }
 }
 
+/// The beginning of a group.
+fn group(rest: &mut Chars<'_>, out: &mut String) -> Option<()> {
+    out.push('(');
+    let Some(group) = rest.as_str().strip_prefix('?') else { return Some(()) };
+    let after = match group.strip_prefix(':') {
+        Some(after) => {
+            out.push_str("?:");
+            after
+        }
+        None => group.strip_prefix("P<").or_else(|| group.strip_prefix('<'))?.split_once('>')?.1,
+    };
+    *rest = after.chars();
+    Some(())
+}
+
 /// Translates a character behind a backslash; none if it has a meaning that cannot be translated.
-fn escape(c: char, in_class: bool, out: &mut String) -> Option<()> {
+fn escape(c: char, out: &mut String) -> Option<()> {
     match c {
         'A' => out.push('^'),
         'z' => out.push('$'),
-        'a' => out.push_str("\\x07"),
-        'd' | 'D' | 's' | 'S' | 'w' | 'W' | 'b' | 'B' | 'f' | 'n' | 'r' | 't' | 'v' => out.extend(['\\', c]),
-        // Hexadecimal, octal, Unicode classes, quotations.
+        's' => out.push_str(&format!("[{SPACES}]")),
+        'S' => out.push_str(&format!("[^{SPACES}]")),
+        'b' | 'B' => out.extend(['\\', c]),
+        '-' => out.push('-'),
+        c => escape_in_class(c, out)?,
+    }
+    Some(())
+}
+
+/// As [`escape`], in a class.
+fn escape_in_class(c: char, out: &mut String) -> Option<()> {
+    match c {
+        'a' => out.push_str(r"\x07"),
+        's' => out.push_str(SPACES),
+        'd' | 'D' | 'w' | 'W' | 'f' | 'n' | 'r' | 't' | 'v' => out.extend(['\\', c]),
+        // Hexadecimal, octal, Unicode classes, quotations, what is no space.
         c if c.is_ascii_alphanumeric() => return None,
-        '-' if in_class => out.push_str("\\-"),
-        c if "^$\\.*+?()[]{}|/".contains(c) => out.extend(['\\', c]),
+        c if "^$\\.*+?()[]{}|/-".contains(c) => out.extend(['\\', c]),
         c => out.push(c),
     }
     Some(())
@@ -113,6 +139,7 @@ mod tests {
             r"[^\]]\[",
             "^(?:a|b)$",
             r"[\-./]\/\$",
+            r"[a-c-e+--]",
         ] {
             assert_eq!(ecma(text).as_deref(), Some(text), "{text}");
         }
@@ -128,6 +155,11 @@ mod tests {
             ("a]", r"a\]"),
             ("[[a]", r"[\[a]"),
             (r"\a", r"\x07"),
+            (r"[\w-.]", r"[\w\-.]"),
+            (r"[\d-]", r"[\d\-]"),
+            ("(?P<1a>x)(?<b>y)", "(x)(y)"),
+            ("a{01}", r"a\{01\}"),
+            (r"\S.\s[^\s-a]", r"[^\t\n\f\r ][^\n][\t\n\f\r ][^\t\n\f\r \-a]"),
         ] {
             assert_eq!(ecma(text).as_deref(), Some(there), "{text}");
         }
@@ -154,6 +186,7 @@ mod tests {
             "\\",
             "^*a",
             r"\b{2}",
+            r"[\S]",
         ] {
             assert_eq!(ecma(text), None, "{text}");
         }

@@ -164,23 +164,11 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// `{n}`, `{n,}` (a most of -1) or `{n,m}`; anything else is literal and nothing is consumed. A least of -1 stands for
-    /// a number that is too large.
+    /// The counts of a repetition that begins here, which is consumed.
     fn counts(&mut self) -> Option<(i32, i32)> {
-        let inside = self.rest().strip_prefix('{')?;
-        // Take no more than the longest repetition: a text of `{` only would be scanned once for each.
-        let end = inside.bytes().position(|b| !matches!(b, b'0'..=b'9' | b','))?;
-        let inside = inside.get(..end).filter(|_| inside.as_bytes().get(end) == Some(&b'}'))?;
-        let (min, max) = match inside.split_once(',') {
-            None => (number(inside)?, number(inside)?),
-            Some((min, "")) => (number(min)?, -1),
-            Some((min, max)) => match (number(min)?, number(max)?) {
-                (_, -1) => (-1, -1),
-                counts => counts,
-            },
-        };
-        self.at += end + 2;
-        Some((min, max))
+        let (found, length) = counts(self.rest().strip_prefix('{')?)?;
+        self.at += length + 1;
+        Some(found)
     }
 
     /// An opening parenthesis with all that belongs to it, or flags that stand alone.
@@ -512,6 +500,23 @@ const POSIX: [(&str, &[Range]); 15] = [
     ("xdigit", &[(0x30, 0x39), (0x41, 0x46), (0x61, 0x66)]),
     (SPACES, &[(0x09, 0x0a), (0x0c, 0x0d), (0x20, 0x20)]),
 ];
+
+/// Behind a `{`: `n}`, `n,}` (a most of -1) or `n,m}`, and its length; none if it is literal. A least of -1 stands for a number that is
+/// too large.
+pub(super) fn counts(inside: &str) -> Option<((i32, i32), usize)> {
+    // No further than the longest repetition: a text of `{` only would be scanned once for each.
+    let end = inside.bytes().position(|b| !matches!(b, b'0'..=b'9' | b','))?;
+    let inside = inside.get(..end).filter(|_| inside.as_bytes().get(end) == Some(&b'}'))?;
+    let counts = match inside.split_once(',') {
+        None => (number(inside)?, number(inside)?),
+        Some((min, "")) => (number(min)?, -1),
+        Some((min, max)) => match (number(min)?, number(max)?) {
+            (_, -1) => (-1, -1),
+            counts => counts,
+        },
+    };
+    Some((counts, end + 1))
+}
 
 /// A count without leading zeros; -1 if it is too large to count.
 fn number(digits: &str) -> Option<i32> {

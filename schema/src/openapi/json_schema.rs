@@ -8,28 +8,19 @@ use kindom_formats::pattern;
 
 use super::document::own_schemas;
 use super::{
-    Form, GroupVersionDoc, Names, TypeDoc, preserves_unknown_fields, published, shared, structural_schema,
+    Form, GroupVersionDoc, Names, TypeDoc, has_status, preserves_unknown_fields, published, shared,
+    structural_schema,
 };
 
 /// The dialect, which every editor knows. What it shares with later ones means the same in them.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 const DEFINITIONS: &str = "#/definitions/";
 
-/// The formats that mean the same in JSON Schema, or nothing: as a URI the server also takes a path, as an address one with its
-/// owner's name, as a UUID one without dashes, and a duration is Go's.
-const FORMATS: [&str; 11] = [
-    "byte",
-    "date",
-    "date-time",
-    "double",
-    "float",
-    "int-or-string",
-    "int32",
-    "int64",
-    "ipv4",
-    "ipv6",
-    "password",
-];
+/// The formats that mean the same in JSON Schema, or nothing; of times the server also takes some with an odd zone. It reads others
+/// more widely: as a URI a path, as an address one with its owner's name, as a UUID one without dashes, as IPv4 zeros in front, as
+/// a duration Go's.
+const FORMATS: [&str; 9] =
+    ["date", "date-time", "double", "float", "int-or-string", "int32", "int64", "ipv6", "password"];
 
 /// A JSON Schema of the manifests of a type: it accepts those that the server accepts, and of the others all that only the server
 /// can refuse: for a rule in CEL, a rule of names, two items with the same keys, a pattern that other programs read otherwise, or a
@@ -50,7 +41,7 @@ pub fn json_schema(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) -> Value {
         true => node(&known(&names.schema), Unknown::OfFields, &mut references),
         false => registered(gv, doc, &mut references),
     };
-    identify(&mut root, gv, doc.kind);
+    identify(&mut root, gv, doc);
     let mut definitions = Map::new();
     while let Some(name) = references.due.pop() {
         let schema = node(&known(&name), Unknown::OfFields, &mut references);
@@ -74,8 +65,8 @@ pub fn json_schema_of(registration: &Value, version: &str) -> Value {
         namespaced: registration.text_at(&["spec", "scope"]) == "Namespaced",
         schema: structural_schema(registration, version),
         preserve_unknown_fields: preserves_unknown_fields(registration),
+        status: has_status(registration, version),
         // What follows concerns paths and lists alone.
-        status: false,
         scale: false,
         selectable_fields: Vec::new(),
         built_in: false,
@@ -123,6 +114,12 @@ fn registered(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, references: &mut Refe
     let keeps = doc.schema.is_none() || doc.preserve_unknown_fields;
     let unknown = if keeps { Unknown::Anything } else { Unknown::Pruned };
     let mut root = node(published.as_object().unwrap_or(&Map::new()), unknown, references);
+    // A create drops it, whatever it is.
+    if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut).filter(|_| doc.status)
+        && let Some(status) = properties.get_mut("status")
+    {
+        *status = object! { "description": status.text_at(&["description"]) };
+    }
     // The rules of names, in the place of which ObjectMeta is published.
     let rules =
         doc.schema.and_then(|schema| schema.at(&["properties", "metadata"])).and_then(Value::as_object);
@@ -138,9 +135,9 @@ fn registered(gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>, references: &mut Refe
 }
 
 /// Adds what every manifest of the type has.
-fn identify(root: &mut Map, gv: &GroupVersionDoc<'_>, kind: &str) {
+fn identify(root: &mut Map, gv: &GroupVersionDoc<'_>, doc: &TypeDoc<'_>) {
     let properties = root.entry_or_insert_with("properties", || Map::new().into());
-    for (field, value) in [("apiVersion", api_version(gv.group, gv.version)), ("kind", kind.to_owned())] {
+    for (field, value) in [("apiVersion", api_version(gv.group, gv.version)), ("kind", doc.kind.to_owned())] {
         if let Some(properties) = properties.as_object_mut() {
             let property = properties.entry_or_insert_with(field, || object! { "type": "string" });
             if let Some(property) = property.as_object_mut() {
@@ -150,7 +147,10 @@ fn identify(root: &mut Map, gv: &GroupVersionDoc<'_>, kind: &str) {
     }
     let required = root.entry_or_insert_with("required", || Value::Array(Vec::new().into()));
     if let Some(required) = required.as_array_mut() {
-        for field in ["apiVersion", "kind", "metadata"] {
+        // A question has no name.
+        let fields =
+            ["apiVersion", "kind", "metadata"].into_iter().filter(|f| *f != "metadata" || !doc.only_created);
+        for field in fields {
             if !required.iter().any(|known| known.as_str() == Some(field)) {
                 required.push(field.into());
             }
@@ -172,7 +172,6 @@ fn node(schema: &Map, unknown: Unknown, references: &mut References) -> Map {
     let mut out = Map::new();
     for (keyword, value) in schema.iter() {
         match (keyword, value) {
-            ("$ref", Value::String(_)) => {}
             ("properties", Value::Object(fields)) => {
                 let fields = fields.iter().map(|(name, schema)| (name, child(schema, of_fields)));
                 out.insert(keyword, fields.collect::<Map>());
@@ -185,37 +184,12 @@ fn node(schema: &Map, unknown: Unknown, references: &mut References) -> Map {
                 let branches = branches.iter().map(|schema| child(schema, Unknown::Anything));
                 out.insert(keyword, branches.collect::<Vec<_>>());
             }
-            ("minimum", value) if is("exclusiveMinimum") => {
-                drop(out.insert("exclusiveMinimum", value.clone()))
-            }
-            ("maximum", value) if is("exclusiveMaximum") => {
-                drop(out.insert("exclusiveMaximum", value.clone()))
-            }
-            ("exclusiveMinimum" | "exclusiveMaximum" | "nullable" | "externalDocs", _) => {}
-            ("pattern", Value::String(pattern)) => {
-                if let Some(pattern) = pattern::ecma(pattern) {
-                    out.insert(keyword, pattern);
+            ("$ref" | "nullable" | "externalDocs", _) => {}
+            _ => {
+                if let Some((keyword, value)) = own_keyword(keyword, value, schema, unknown) {
+                    out.insert(keyword, value);
                 }
             }
-            ("format", Value::String(format)) if !is_known(format) => {}
-            // What the client leaves out gets its default before it is missed.
-            ("minProperties", _) if is_pruned && has_defaults(schema) => {}
-            ("required", Value::Array(names)) if is_pruned => {
-                let fields = schema.get("properties").and_then(Value::as_object);
-                let field = |name: &Value| name.as_str().and_then(|name| fields?.get(name));
-                let has_default =
-                    |name: &&Value| field(name).is_some_and(|field| field.get("default").is_some());
-                let names: Vec<Value> = names.iter().filter(|name| !has_default(name)).cloned().collect();
-                if !names.is_empty() {
-                    out.insert(keyword, names);
-                }
-            }
-            ("example", value) => drop(out.insert("examples", vec![value.clone()])),
-            ("x-kubernetes-list-type", Value::String(list)) if list == "set" && is_pruned => {
-                out.insert("uniqueItems", true);
-            }
-            _ if keyword.starts_with("x-") => {}
-            (keyword, value) => drop(out.insert(keyword, value.clone())),
         }
     }
     if let Some(Value::String(reference)) = schema.get("$ref") {
@@ -231,6 +205,44 @@ fn node(schema: &Map, unknown: Unknown, references: &mut References) -> Map {
         out.insert("additionalProperties", false);
     }
     if is("nullable") { or_null(out) } else { out }
+}
+
+/// A keyword without subschemas, in the dialect; none if it is left out.
+fn own_keyword<'a>(
+    keyword: &'a str,
+    value: &Value,
+    schema: &Map,
+    unknown: Unknown,
+) -> Option<(&'a str, Value)> {
+    let is = |keyword: &str| schema.get(keyword).and_then(Value::as_bool) == Some(true);
+    let is_spine = unknown != Unknown::Anything;
+    let value = match (keyword, value) {
+        ("minimum", _) if is("exclusiveMinimum") => return Some(("exclusiveMinimum", value.clone())),
+        ("maximum", _) if is("exclusiveMaximum") => return Some(("exclusiveMaximum", value.clone())),
+        ("exclusiveMinimum" | "exclusiveMaximum", _) => return None,
+        ("example", _) => return Some(("examples", vec![value.clone()].into())),
+        ("pattern", Value::String(pattern)) => pattern::ecma(pattern)?.into(),
+        ("format", Value::String(format)) if !is_known(format) => return None,
+        // A field that the client leaves out gets its default before it is missed.
+        ("required", Value::Array(names)) if is_spine => {
+            let names = names.iter().filter(|name| !has_default(schema, name.as_str().unwrap_or_default()));
+            let names: Vec<Value> = names.cloned().collect();
+            return (!names.is_empty()).then(|| (keyword, names.into()));
+        }
+        ("minProperties" | "enum", _) if is_spine && has_defaults(schema) => return None,
+        ("x-kubernetes-list-type", Value::String(list)) => {
+            let refuses = list == "set" && matches!(unknown, Unknown::Pruned | Unknown::Kept);
+            return refuses.then(|| ("uniqueItems", true.into()));
+        }
+        _ if keyword.starts_with("x-") => return None,
+        _ => value.clone(),
+    };
+    Some((keyword, value))
+}
+
+fn has_default(schema: &Map, field: &str) -> bool {
+    let fields = schema.get("properties").and_then(Value::as_object);
+    fields.and_then(|fields| fields.get(field)).is_some_and(|field| field.get("default").is_some())
 }
 
 /// True for the schema of an object that fields are added to.
@@ -256,13 +268,13 @@ fn is_exact(rule: &Value, spine: &Map) -> bool {
     let fields = of("properties");
     let field = |name: &str| fields.get(name).and_then(Value::as_object).unwrap_or(&empty);
     rule.iter().all(|(keyword, value)| match (keyword, value) {
-        ("properties", Value::Object(rules)) => rules
-            .iter()
-            .all(|(name, rule)| !field(name).contains_key("default") && is_exact(rule, field(name))),
-        ("required", Value::Array(names)) => {
-            names.iter().all(|name| !field(name.as_str().unwrap_or_default()).contains_key("default"))
+        ("properties", Value::Object(rules)) => {
+            rules.iter().all(|(name, rule)| !has_default(spine, name) && is_exact(rule, field(name)))
         }
-        ("minProperties" | "maxProperties", _) => !has_defaults(spine),
+        ("required", Value::Array(names)) => {
+            names.iter().all(|name| !has_default(spine, name.as_str().unwrap_or_default()))
+        }
+        ("minProperties" | "maxProperties" | "enum", _) => !has_defaults(spine),
         ("items" | "additionalProperties", rule) => is_exact(rule, of(keyword)),
         ("not" | "allOf" | "anyOf" | "oneOf", rules) => is_exact(rules, spine),
         ("pattern", Value::String(pattern)) => pattern::ecma(pattern).is_some(),

@@ -99,6 +99,11 @@ pub fn preserves_unknown_fields(registration: &Value) -> bool {
     registration.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
 }
 
+/// Returns true if a version of a stored registration has a status subresource.
+fn has_status(registration: &Value, version: &str) -> bool {
+    version_of(registration, version).is_some_and(|v| v.at(&["subresources", "status"]).is_some())
+}
+
 /// The JSON paths of the selectable fields of a version of a stored registration: `.spec.size`.
 #[must_use]
 pub fn selectable_fields<'a>(registration: &'a Value, version: &str) -> Vec<&'a str> {

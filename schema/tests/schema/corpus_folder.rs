@@ -18,16 +18,16 @@ pub(crate) fn folder() -> Option<PathBuf> {
     if is_corpus(&beside) {
         return Some(beside);
     }
-    skipped();
+    skipped("there is no corpus (set KINDOM_CORPUS)");
     None
 }
 
-/// Says that the running test skips for want of a corpus.
-fn skipped() {
+/// Says that the running test skips, and why.
+pub(crate) fn skipped(why: &str) {
     // The harness names a test's thread after it.
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    println!("{test}: skipped, there is no corpus (set KINDOM_CORPUS)");
+    println!("{test}: skipped, {why}");
     if let Some(list) = std::env::var_os("KINDOM_TEST_SKIPPED") {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(list);
         // One write of a short line: other tests append to the same file.
