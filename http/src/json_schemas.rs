@@ -10,7 +10,7 @@ use crate::audience::Audience;
 use crate::cost;
 use crate::groups::fresh;
 use crate::head::Head;
-use crate::openapi::{Described, hash, served};
+use crate::openapi::{hash, served};
 use crate::respond::{PieceTurns, send};
 use crate::response::Response;
 use crate::status::Failure;
@@ -58,9 +58,11 @@ pub(crate) async fn serve(
     turns: PieceTurns,
 ) -> Result<Response, Failure> {
     fresh(app, audience).await?;
-    let types = served(app.state.registry.routes().table().group(wanted.group), wanted.version, audience);
-    let is_it = |of: &Described| of.spec.names.kind.eq_ignore_ascii_case(wanted.kind);
-    let described = types.into_iter().find(is_it).ok_or(RequestError::NotFound)?;
+    let mut types = served(app.state.registry.routes().table().group(wanted.group), wanted.version, audience);
+    types.retain(|described| described.spec.names.kind.eq_ignore_ascii_case(wanted.kind));
+    // Of two that differ in case alone, the one that is named exactly.
+    let exact = types.iter().position(|described| described.spec.names.kind == wanted.kind);
+    let described = types.into_iter().nth(exact.unwrap_or_default()).ok_or(RequestError::NotFound)?;
     let (is_known, mut builder) =
         start_tagged(request, &hash(std::slice::from_ref(&described), &[]), MEDIA_TYPE);
     if is_known {

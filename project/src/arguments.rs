@@ -258,13 +258,20 @@ pub struct BuildConfig {
     pub(crate) output: PathBuf,
 }
 
-/// The flags of `build schemas`.
+/// The kinds that are described.
 #[derive(Debug, Args)]
-pub struct BuildSchemas {
+pub(crate) struct Described {
     /// A file with registrations (CustomResourceDefinitions), or - for the standard input; any number of times. By default the
     /// project in this folder is built, and describes its kinds.
     #[arg(short, long)]
     pub(crate) filename: Vec<PathBuf>,
+}
+
+/// The flags of `build schemas`.
+#[derive(Debug, Args)]
+pub struct BuildSchemas {
+    #[command(flatten)]
+    pub(crate) kinds: Described,
     /// The folder that gets the files.
     #[arg(long, default_value = "schemas")]
     pub(crate) output: PathBuf,
@@ -273,10 +280,8 @@ pub struct BuildSchemas {
 /// The flags of `build docs`.
 #[derive(Debug, Args)]
 pub struct BuildDocs {
-    /// A file with registrations (CustomResourceDefinitions), or - for the standard input; any number of times. By default the
-    /// project in this folder is built, and describes its kinds.
-    #[arg(short, long)]
-    pub(crate) filename: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) kinds: Described,
     /// The folder with manifests to show.
     #[arg(long, default_value = "samples")]
     pub(crate) samples: PathBuf,

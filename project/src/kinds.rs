@@ -1,5 +1,6 @@
 //! The kinds that a tool describes: those of the project in this folder, or those of registrations in files.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -7,7 +8,7 @@ use kindom_api::crd::{decode_crd, default_crd, prepare_for_create};
 use kindom_api::faces::Face;
 use kindom_api::names::api_version;
 use kindom_api::{Value, crd};
-use kindom_codec::documents;
+use kindom_codec::manifests::{Place, complete_items, items, parse};
 use kindom_schema::crd::{to_v1, validate_create};
 
 use crate::arguments::Program;
@@ -69,8 +70,9 @@ pub(crate) fn kinds(folder: &Path, files: &[PathBuf]) -> Result<Vec<Kind>, Error
             }
         }
     }
-    found.sort_by(|a, b| (a.group(), a.name()).cmp(&(b.group(), b.name())));
-    let same = |a: &Kind, b: &Kind| (a.group(), a.name()) == (b.group(), b.name());
+    found.sort_by_cached_key(|kind| (kind.group().to_owned(), kind.name().to_ascii_lowercase()));
+    // Their files would have one name.
+    let same = |a: &Kind, b: &Kind| a.group() == b.group() && a.name().eq_ignore_ascii_case(b.name());
     let twice = found.windows(2).find_map(|pair| match pair {
         [a, b] if same(a, b) => Some((a, b)),
         _ => None,
@@ -89,11 +91,16 @@ pub(crate) fn kinds(folder: &Path, files: &[PathBuf]) -> Result<Vec<Kind>, Error
 
 /// The text of a file, and its name; `-` is the standard input.
 fn read(folder: &Path, file: &Path) -> Result<(String, Vec<u8>), Error> {
-    let (name, path) = match file == Path::new("-") {
-        true => ("standard input".to_owned(), PathBuf::from("/dev/stdin")),
-        false => (file.display().to_string(), folder.join(file)),
-    };
-    Ok((name, std::fs::read(path).map_err(Error::file("read", file))?))
+    if file == Path::new("-") {
+        let mut text = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut text)
+            .map_err(Error::file("read", Path::new("standard input")))?;
+        return Ok(("standard input".to_owned(), text));
+    }
+    let text = std::fs::read(folder.join(file)).map_err(Error::file("read", file))?;
+    Ok((file.display().to_string(), text))
 }
 
 /// The registrations of the kinds that the project's API server is compiled with.
@@ -118,28 +125,32 @@ fn registered(folder: &Path) -> Result<Vec<u8>, Error> {
 }
 
 fn collect(name: &str, text: &[u8], found: &mut Vec<Kind>) -> Result<(), Error> {
-    let documents = documents(text).map_err(|error| Error::refused(format!("{name}: {error}")))?;
-    for (at, document) in (1..).zip(documents) {
-        let place = format!("{name}: document {at}");
-        let items = match document.text_at(&["kind"]) {
-            "List" => document.get("items").and_then(Value::as_array).unwrap_or_default().to_vec(),
-            _ if document.is_null() => Vec::new(),
-            _ => vec![document],
-        };
-        for item in items {
-            // Files with registrations hold other objects, too.
-            let (api_version, kind) = (item.text_at(&["apiVersion"]), item.text_at(&["kind"]));
-            let is_former = (api_version, kind) == ("extensions/v1beta1", "ThirdPartyResource");
-            if Face::of(api_version, kind).is_some() || is_former {
-                found.push(checked(&place, item)?);
+    let before = found.len();
+    for (place, mut document) in parse(name, text).map_err(Error::refused)? {
+        complete_items(&mut document);
+        match items(&mut document) {
+            None => found.extend(checked(&place, document)?),
+            Some(items) => {
+                for (at, item) in items.iter_mut().enumerate() {
+                    found.extend(checked(&place.item(at), std::mem::take(item))?);
+                }
             }
         }
     }
-    Ok(())
+    match found.len() > before {
+        true => Ok(()),
+        false => Err(Error::refused(format!("{name}: there is no registration of a kind in it"))),
+    }
 }
 
-fn checked(place: &str, document: Value) -> Result<Kind, Error> {
-    let named = format!("{} {:?}", document.text_at(&["kind"]), document.text_at(&["metadata", "name"]));
+/// The kind that a document registers; none for another object, as files with registrations hold.
+fn checked(place: &Place, document: Value) -> Result<Option<Kind>, Error> {
+    let (api_version, kind) = (document.text_at(&["apiVersion"]), document.text_at(&["kind"]));
+    let is_former = (api_version, kind) == ("extensions/v1beta1", "ThirdPartyResource");
+    if Face::of(api_version, kind).is_none() && !is_former {
+        return Ok(None);
+    }
+    let named = format!("{kind} {:?}", document.text_at(&["metadata", "name"]));
     let wrong = |why: &dyn std::fmt::Display| Error::refused(format!("{place}: {named}: {why}"));
     let tree = to_v1(document).map_err(|error| wrong(&error))?.manifest;
     let (mut registration, _) = decode_crd(&tree).map_err(|error| wrong(&error))?;
@@ -147,6 +158,6 @@ fn checked(place: &str, document: Value) -> Result<Kind, Error> {
     prepare_for_create(&mut registration);
     match validate_create(&registration, Face::V1).iter().next() {
         Some(error) => Err(wrong(error)),
-        None => Ok(Kind { tree: registration.to_value(), registration, place: place.to_owned() }),
+        None => Ok(Some(Kind { tree: registration.to_value(), registration, place: place.to_string() })),
     }
 }

@@ -13,10 +13,11 @@ use crate::plan::{Part, Plan};
 /// Writes a file for each version of each kind.
 pub(crate) fn run(folder: &Path, options: &BuildSchemas, out: &mut dyn Write) -> Result<(), Error> {
     let mut plan = Plan::default();
-    for kind in kinds(folder, &options.filename)? {
+    for kind in kinds(folder, &options.kinds.filename)? {
         for version in kind.versions() {
             let schema = json_schema_of(&kind.tree, &version.name);
-            let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+            let text =
+                serde_json::to_string_pretty(&schema).map_err(|error| Error::refused(error.to_string()))?;
             let path = options.output.join(format!("{}.json", kind.path(&version.name)));
             plan.add(path, format!("{text}\n"), Part::Generated);
         }

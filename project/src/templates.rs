@@ -104,8 +104,6 @@ impl Templates {
         ] {
             plan.add(name, self.fill(name, &blanks)?, Part::Needed);
         }
-        let samples_test = "apis/samples_test.rs";
-        plan.add(samples_test, self.fill(samples_test, &blanks)?, Part::Kept);
         plan.add("Cargo.lock", LOCK.to_owned(), Part::Kept);
         for (name, path) in [("README.md", "README.md"), ("gitignore", ".gitignore")] {
             plan.add(path, self.fill(name, &blanks)?, Part::Kept);
@@ -134,6 +132,9 @@ impl Templates {
         for name in ["apis/lib.rs", "controllers/lib.rs"] {
             plan.add(name, self.fill(name, &blanks)?, Part::Generated);
         }
+        // The first list names it.
+        let samples_test = "apis/samples_test.rs";
+        plan.add(samples_test, self.fill(samples_test, &blanks)?, Part::Kept);
         plan.add(FILE, manifest.text(), Part::Manifest);
         Ok(())
     }

@@ -524,6 +524,14 @@ fn what_cannot_be_described_is_refused() {
         error,
         "ships.yaml: document 4: the kind Ship of sea.example.com is registered already, in ships.yaml: document 2"
     );
+    let upper = SHIPS.replace("ships", "fleets").replace("kind: Ship", "kind: SHIP");
+    let error = refused(&format!("{SHIPS}---\n{upper}"), "build schemas -f ships.yaml");
+    assert!(error.contains("the kind SHIP of sea.example.com is registered already"), "{error}");
+    for empty in ["404: Not Found\n", "", "kind: ConfigMap\n"] {
+        let error = refused(empty, "build docs -f ships.yaml");
+        assert_eq!(error, "ships.yaml: there is no registration of a kind in it");
+    }
+    assert_eq!(refused("Not Found", "build docs -f ships.yaml"), "ships.yaml: document 1: it is no object");
     assert!(folder.refused("build docs").contains("this folder has no kindom.json"));
     assert!(folder.refused("build docs -f none.yaml").starts_with("cannot read none.yaml: "));
 

@@ -72,6 +72,11 @@ async fn the_example_is_what_the_tools_write() {
     for line in COMMANDS {
         assert!(page.contains(&format!("\nkindom {line}\n")), "docs/projects.md lacks {line}");
     }
+    // The tutorial does without the second kind.
+    let tutorial = std::fs::read_to_string(tools::root().join(TUTORIAL)).unwrap();
+    for line in &COMMANDS[..3] {
+        assert!(tutorial.contains(&format!("\nkindom {line}\n")), "the tutorial lacks {line}");
+    }
     let mut made = files(project.0.path());
     // Of which a workspace has one, so that the example is a member of ours.
     for own in ["Cargo.toml", "Cargo.lock"] {

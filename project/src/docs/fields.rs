@@ -8,10 +8,6 @@ use serde_json::json;
 pub(super) fn fields(schema: &Value) -> Vec<serde_json::Value> {
     let mut out = Vec::new();
     children(schema, "", 0, &mut out);
-    let is_own = |row: &serde_json::Value| {
-        !["apiVersion", "kind", "metadata"].contains(&row["path"].as_str().unwrap_or_default())
-    };
-    out.retain(is_own);
     out
 }
 
@@ -20,13 +16,16 @@ fn children(schema: &Value, path: &str, depth: usize, out: &mut Vec<serde_json::
     let required = schema.get("required").and_then(Value::as_array).unwrap_or_default();
     for (name, field) in fields.iter() {
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        if depth == 0 && name == "metadata" {
+        if depth == 0 && ["apiVersion", "kind", "metadata"].contains(&name) {
             continue;
         }
-        let (mut below, mut of) = (path.clone(), field);
-        while let Some((suffix, inner)) = inner(of) {
+        let (mut below, mut innermost) = (path.clone(), field);
+        let (mut limits, mut rules) = (limits(field), rules(field, &path));
+        while let Some((suffix, values)) = inner(innermost) {
             below.push_str(suffix);
-            of = inner;
+            innermost = values;
+            limits.extend(self::limits(values).into_iter().map(|limit| format!("each value: {limit}")));
+            rules.extend(self::rules(values, &below));
         }
         out.push(json!({
             "path": path,
@@ -36,10 +35,10 @@ fn children(schema: &Value, path: &str, depth: usize, out: &mut Vec<serde_json::
             "required": required.iter().any(|required| required.as_str() == Some(name)),
             "default": field.get("default").map(Value::to_string),
             "description": field.text_at(&["description"]),
-            "limits": limits(field),
-            "rules": rules(field),
+            "limits": limits,
+            "rules": rules,
         }));
-        children(of, &below, depth.saturating_add(1), out);
+        children(innermost, &below, depth.saturating_add(1), out);
     }
 }
 
@@ -88,6 +87,14 @@ fn limits(schema: &Value) -> Vec<String> {
             None => {}
         }
     }
+    out.extend(choices(schema));
+    out
+}
+
+/// The limits that are no numbers.
+fn choices(schema: &Map) -> Vec<String> {
+    let is = |keyword: &str| schema.get(keyword).and_then(Value::as_bool) == Some(true);
+    let mut out = Vec::new();
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         let values: Vec<String> = values.iter().map(Value::to_string).collect();
         out.push(format!("one of {}", values.join(", ")));
@@ -111,11 +118,10 @@ fn limits(schema: &Value) -> Vec<String> {
     out
 }
 
-/// The rules in CEL.
-fn rules(schema: &Value) -> Vec<serde_json::Value> {
+/// The rules in CEL of the value at a path, which they call `self`.
+pub(super) fn rules(schema: &Value, path: &str) -> Vec<serde_json::Value> {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).unwrap_or_default();
-    let rule =
-        |rule: &Value| json!({ "rule": rule.text_at(&["rule"]), "message": rule.text_at(&["message"]) });
+    let rule = |rule: &Value| json!({ "self": path, "rule": rule.text_at(&["rule"]), "message": rule.text_at(&["message"]) });
     rules.iter().map(rule).collect()
 }
 
@@ -130,7 +136,8 @@ mod tests {
                 "spec":{"type":"object","required":["size"],"properties":{
                     "size":{"type":"integer","minimum":1,"default":2,"enum":[1,2],"description":"How large."},
                     "parts":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],
-                        "items":{"type":"object","properties":{"name":{"type":"string"}}}},
+                        "items":{"type":"object","minProperties":1,"properties":{"name":{"type":"string"}},
+                            "x-kubernetes-validations":[{"rule":"self.name != 'x'"}]}},
                     "by":{"type":"object","additionalProperties":{"type":"array","items":{"type":"object",
                         "properties":{"port":{"x-kubernetes-int-or-string":true}}}}}},
                     "x-kubernetes-validations":[{"rule":"self.size > 0","message":"too small"}]}}}"#,
@@ -162,7 +169,17 @@ mod tests {
         let size = rows.last().unwrap();
         assert_eq!((&size["required"], &size["default"]), (&json!(true), &json!("2")));
         assert_eq!(size["limits"], json!(["at least 1", "one of 1, 2"]));
-        assert_eq!(rows[0]["rules"], json!([{ "rule": "self.size > 0", "message": "too small" }]));
-        assert_eq!(rows[3]["limits"], json!(["no two items have the same name"]));
+        assert_eq!(
+            rows[0]["rules"],
+            json!([{ "self": "spec", "rule": "self.size > 0", "message": "too small" }])
+        );
+        assert_eq!(
+            rows[3]["limits"],
+            json!(["no two items have the same name", "each value: entries, at least 1"])
+        );
+        assert_eq!(
+            rows[3]["rules"],
+            json!([{ "self": "spec.parts[]", "rule": "self.name != 'x'", "message": "" }])
+        );
     }
 }

@@ -14,12 +14,12 @@ use crate::kinds::{Kind, kinds};
 use crate::plan::{Part, Plan};
 use crate::templates::Templates;
 
-use fields::fields;
+use fields::{fields, rules};
 use samples::Samples;
 
 /// Writes the pages.
 pub(crate) fn run(folder: &Path, options: &BuildDocs, out: &mut dyn Write) -> Result<(), Error> {
-    let kinds = kinds(folder, &options.filename)?;
+    let kinds = kinds(folder, &options.kinds.filename)?;
     let samples = Samples::read(folder, &options.samples)?;
     let templates = Templates::new()?;
     let mut plan = Plan::default();
@@ -55,6 +55,11 @@ fn summary(kind: &Kind) -> String {
     text.split_inclusive(". ").next().unwrap_or_default().trim().to_owned()
 }
 
+fn keeps_unknown(schema: &kindom_api::Value) -> bool {
+    let keeps = schema.get("x-kubernetes-preserve-unknown-fields");
+    keeps.and_then(kindom_api::Value::as_bool) == Some(true)
+}
+
 fn page(kind: &Kind, version: &kindom_api::crd::Version, samples: &Samples) -> Result<Value, Error> {
     let spec = &kind.registration.spec;
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
@@ -86,6 +91,8 @@ fn page(kind: &Kind, version: &kindom_api::crd::Version, samples: &Samples) -> R
         "columns": columns,
         "others": others,
         "fields": schema.map(fields).unwrap_or_default(),
+        "rules": schema.map(|schema| rules(schema, "")).unwrap_or_default(),
+        "open": schema.is_none_or(keeps_unknown) || spec.preserve_unknown_fields,
         "samples": samples.of(kind, version)?,
     }))
 }
