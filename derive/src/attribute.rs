@@ -20,6 +20,7 @@ pub(crate) struct Attribute {
     /// The warning for clients of the version, empty for Kubernetes' own words.
     pub(crate) deprecated: Option<String>,
     pub(crate) columns: Vec<ColumnFields>,
+    pub(crate) json_schema: bool,
 }
 
 /// Paths of a Scale.
@@ -54,6 +55,7 @@ struct Given {
     scale: Option<ScaleFields>,
     deprecated: Option<String>,
     columns: Vec<ColumnFields>,
+    json_schema: bool,
 }
 
 impl Attribute {
@@ -105,6 +107,7 @@ impl Attribute {
             scale: given.scale,
             deprecated: given.deprecated,
             columns: given.columns,
+            json_schema: given.json_schema,
             kind,
             plural,
             singular,
@@ -137,6 +140,10 @@ impl Given {
                 self.status = true;
                 Ok(())
             }
+            "json_schema" => {
+                self.json_schema = true;
+                Ok(())
+            }
             "deprecated" => {
                 let has_text = meta.input.peek(Token![=]);
                 self.deprecated = Some(if has_text { text(meta)?.value() } else { String::new() });
@@ -152,7 +159,7 @@ impl Given {
                 Ok(())
             }
             _ => Err(meta.error(format!(
-                "`{name}` is none of group, version, kind, plural, singular, short, category, namespaced, cluster, status, scale, deprecated, column"
+                "`{name}` is none of group, version, kind, plural, singular, short, category, namespaced, cluster, status, scale, deprecated, column, json_schema"
             ))),
         }
     }

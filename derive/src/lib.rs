@@ -19,7 +19,8 @@ use attribute::Attribute;
 /// - `scale(spec = ".spec.crew", status = ".status.crew", selector = ".status.selector")`, the last of which may be absent;
 /// - `deprecated`, or `deprecated = "…"` with words of your own: clients of this version get a warning;
 /// - `column(name = "Crew", type = "integer", path = ".spec.crew", description = "…", format = "…", priority = 1)`, any number of
-///   times, the last three of which may be absent.
+///   times, the last three of which may be absent;
+/// - `json_schema`: objects match all that schemars says of the type, and not just what a structural schema can hold of it.
 #[proc_macro_derive(Resource, attributes(resource))]
 pub fn resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -33,7 +34,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
         return Err(syn::Error::new_spanned(generics, "a kind has no parameters"));
     }
     let Attribute { group, version, kind, plural, singular, short_names, categories, .. } = &attribute;
-    let (namespaced, status) = (attribute.namespaced, attribute.status);
+    let (namespaced, status, json_schema) = (attribute.namespaced, attribute.status, attribute.json_schema);
     let scope = match namespaced {
         true => quote!(NamespaceResourceScope),
         false => quote!(ClusterResourceScope),
@@ -86,6 +87,7 @@ fn expand(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
                 scale: #scale,
                 deprecated: #deprecated,
                 columns: &[#(#columns),*],
+                json_schema: #json_schema,
             };
         }
     })

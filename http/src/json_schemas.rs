@@ -3,6 +3,7 @@
 use kindom_actor_kit::dear;
 use kindom_api::json;
 use kindom_schema::openapi::json_schema;
+use kindom_schema::whole::with_whole_schema;
 
 use crate::RequestError;
 use crate::app::App;
@@ -75,7 +76,8 @@ pub(crate) async fn serve(
         dear(cost).await?;
         let stored = described.spec.registration.as_ref().map(|registration| registration.object.json());
         let registration = stored.and_then(|stored| json::parse_own(stored).ok()).unwrap_or_default();
-        let schema = described.docs(&registration).next().map(|(gv, doc)| json_schema(&gv, &doc).to_vec());
+        let schema = described.docs(&registration).next().map(|(gv, doc)| json_schema(&gv, &doc));
+        let schema = schema.map(|schema| with_whole_schema(schema, &registration).to_vec());
         schema.ok_or_else(|| Failure::from(RequestError::NotFound))
     });
     let schema = made.await.map_err(|lost| RequestError::Internal(lost.to_string()))??;

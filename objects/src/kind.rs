@@ -11,6 +11,7 @@ use kindom_api::names::api_version;
 use kindom_api::{GroupKind, GroupResource, GroupVersionKind, User, Value, json, object};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
+use kindom_schema::whole::ANNOTATION;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
@@ -86,6 +87,7 @@ impl TypeSpec {
             shape: 1,
             compiled: ArcSwapOption::from_pointee(CompiledVersion {
                 schema: None,
+                whole: None,
                 columns,
                 selectable: strategy.selectable(),
             }),
@@ -142,11 +144,12 @@ impl TypeSpec {
         let listed = stored.versions();
         let storage_version = stored.storage_version().ok_or("spec.versions has no storage version")?;
         let proposed = proposed_subresources(tree);
+        let whole = stored.annotation(ANNOTATION);
         let versions = listed
             .iter()
             .map(|version| {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                let (epoch, shape) = epoch_and_shape(version, stored.preserve_unknown_fields());
+                let (epoch, shape) = epoch_and_shape(version, stored.preserve_unknown_fields(), whole);
                 let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null());
                 let scale = scale.or_else(|| proposed.get(&name)?.get("scale"));
                 let same =

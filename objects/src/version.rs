@@ -10,6 +10,7 @@ use kindom_api::{Value, json};
 use kindom_schema::Schema;
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
+use kindom_schema::whole::{self, WholeSchema};
 
 use crate::StoredObject;
 use crate::declared::Declared;
@@ -45,6 +46,8 @@ pub struct VersionSpec {
 pub struct CompiledVersion {
     /// Its schema, shared with all versions and types that have the same; none for built-in types, whose strategy knows.
     pub schema: Option<Arc<Schema>>,
+    /// What the registration says beyond it ([`whole::ANNOTATION`]); or why that says nothing, if another program stored it.
+    pub whole: Option<Result<WholeSchema, String>>,
     /// Its table.
     pub columns: Columns,
     /// The fields that lists and watches can select by, beside those of every type.
@@ -104,8 +107,12 @@ impl VersionSpec {
 /// Counts the changes of the code that prunes and defaults: objects of an earlier one are pruned and defaulted again.
 const RULES: &[u8] = b"1";
 
-/// [`VersionSpec::epoch`] and [`VersionSpec::shape`].
-pub fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>) -> (u64, Shape) {
+/// [`VersionSpec::epoch`] and [`VersionSpec::shape`] of a version; `whole` is the text of its registration's whole schema.
+pub fn epoch_and_shape(
+    version: &Value,
+    preserve_unknown_fields: Option<&Value>,
+    whole: Option<&str>,
+) -> (u64, Shape) {
     let mut text = RULES.to_vec();
     let write = |part: Option<&Value>, text: &mut Vec<u8>| part.unwrap_or(&Value::Null).write_to(text);
     write(preserve_unknown_fields, &mut text);
@@ -115,7 +122,7 @@ pub fn epoch_and_shape(version: &Value, preserve_unknown_fields: Option<&Value>)
         write(version.get(part), &mut text);
     }
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    (text, whole).hash(&mut hasher);
     (hasher.finish() | 1, shape)
 }
 
@@ -158,7 +165,8 @@ pub fn compile(registration: StoredRegistration<'_>, version: &str) -> Result<Co
         .filter_map(|field| field.get("jsonPath").and_then(Value::as_str))
         .map(SelectableField::new)
         .collect();
-    Ok(CompiledVersion { schema: Some(schema), columns: Columns::compile(&columns), selectable })
+    let whole = registration.annotation(whole::ANNOTATION).map(WholeSchema::compile);
+    Ok(CompiledVersion { schema: Some(schema), whole, columns: Columns::compile(&columns), selectable })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //!
 //! **Owns** the meaning of a registration's schema: [`Schema`] (pruning, defaulting, validation), [`columns`] (printer
 //! columns), [`scale`] (the Scale of an object), [`openapi`] (the published document), [`merge`] (the merging of its
-//! objects), [`crd`] (the validation of registrations), [`samples`] (objects made up from a schema). **Deliberately absent:** I/O, async, and any knowledge of storing or
+//! objects), [`whole`] (what a type says beyond it, in JSON Schema), [`crd`] (the validation of registrations),
+//! [`samples`] (objects made up from a schema). **Deliberately absent:** I/O, async, and any knowledge of storing or
 //! serving objects.
 //!
 //! ```
@@ -39,6 +40,7 @@ pub mod samples;
 pub mod scale;
 mod sharing;
 mod validate;
+pub mod whole;
 
 use std::sync::Arc;
 

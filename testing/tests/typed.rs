@@ -229,6 +229,43 @@ impl Strategy for Wreck {
     }
 }
 
+/// A kind whose schema says more than a structural one can.
+#[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "sails.example.com", version = "v1", cluster, json_schema)]
+struct Rig {
+    metadata: ObjectMeta,
+    spec: RigSpec,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("dependentRequired" = { "boom": ["mast"] }))]
+struct RigSpec {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mast: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boom: Option<i64>,
+}
+
+impl Version for Rig {}
+impl Strategy for Rig {}
+
+/// B-28: what schemars says of a type holds, beyond what a registration's own schema can say.
+#[tokio::test]
+async fn objects_match_the_whole_schema_of_their_type() {
+    let server = TestServer::builder().group(Group::new().kind::<Rig>()).start().await.unwrap();
+    let rigs: Api<Rig> = Api::all(server.client());
+    let create = async |name: &str, spec: RigSpec| {
+        let rig = Rig { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, spec };
+        rigs.create(&PostParams::default(), &rig).await.map_err(refusal)
+    };
+    create("sloop", RigSpec { mast: Some(1), boom: Some(1) }).await.unwrap();
+    create("cat", RigSpec { mast: Some(1), boom: None }).await.unwrap();
+    let (code, message) = create("raft", RigSpec { mast: None, boom: Some(1) }).await.unwrap_err();
+    assert_eq!(code, 422);
+    assert!(message.contains("spec.mast: Required value"), "{message}");
+    server.stop().await.unwrap();
+}
+
 /// B-35: a bug in a hook fails the request that meets it, and nothing else.
 #[tokio::test]
 async fn a_hook_that_panics_fails_its_request_alone() {

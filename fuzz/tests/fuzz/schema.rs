@@ -7,6 +7,7 @@ use kindom_fuzz::{JsonMutants, Mutants, Target, Texts};
 use kindom_schema::columns::{Columns, validate_path};
 use kindom_schema::openapi::{self, Document, Format, GroupVersionDoc, TypeDoc};
 use kindom_schema::scale::{ScalePaths, Selectors};
+use kindom_schema::whole::WholeSchema;
 use kindom_schema::{Others, Schema, crd};
 
 use crate::seeds;
@@ -194,6 +195,47 @@ fn scales() {
             assert_eq!(paths.read(&object).ok().and_then(|scale| scale.replicas), Some(7), "{path:?}");
         }
     });
+}
+
+/// Schemas of everything that only whole ones may say.
+const WHOLE: [&str; 3] = [
+    r##"{"$defs":{"n":{"type":"integer","minimum":1},"t":{"properties":{"t":{"$ref":"#/$defs/t"},"n":{"$ref":"#/$defs/n"}}}},
+        "properties":{"spec":{"$ref":"#/$defs/t"},"metadata":{"patternProperties":{"^[a-z]+$":{"type":["string","object"]}}}},
+        "if":{"required":["spec"]},"then":{"dependentRequired":{"kind":["spec"]}},"else":false}"##,
+    r##"{"allOf":[{"anyOf":[{"properties":{"kind":{"const":"Widget"}}},{"not":{"$ref":"#"}}]},
+        {"oneOf":[true,{"propertyNames":{"maxLength":3}}]}],"unevaluatedProperties":{"type":"object"}}"##,
+    r##"{"properties":{"spec":{"properties":{"parts":{"prefixItems":[{"type":"object"}],"items":{"enum":[1,"a",null]},
+        "contains":{"type":"object"},"minContains":1,"uniqueItems":true,"unevaluatedItems":false}},
+        "additionalProperties":{"pattern":"^(a|b)*$"}}},"dependentSchemas":{"spec":{"$anchor":"a","minProperties":2}}}"##,
+];
+
+#[test]
+fn objects_by_whole_schemas() {
+    let words = [
+        "$ref",
+        "#",
+        "#/$defs/n",
+        "#/$defs/t",
+        "#a",
+        "$anchor",
+        "not",
+        "anyOf",
+        "pattern",
+        "(a{9}){9}",
+        "unevaluatedItems",
+    ];
+    let schemas = JsonMutants::of(WHOLE.map(str::to_owned)).words(&words);
+    let objects = JsonMutants::of([seeds::WIDGET]);
+    // As a thread has that serves.
+    Target::new("whole-schemas", 40_000).stack(2 << 20).flat(256 << 20, 4 << 30).rounds(300).run(
+        (schemas, objects),
+        |(schema, object)| {
+            let (Ok(schema), Ok(object)) = (std::str::from_utf8(schema), json::parse(object)) else { return };
+            let Ok(whole) = WholeSchema::compile(schema) else { return };
+            let errors = whole.validate(&object);
+            assert_eq!(whole.validate(&object), errors);
+        },
+    );
 }
 
 #[test]

@@ -98,3 +98,4 @@ mod test_control_plane;
 mod tokens;
 mod typed;
 mod websocket;
+mod whole_schemas;

@@ -1,14 +1,15 @@
 //! The rules of the objects of registered types (apiextensions `pkg/registry/customresource/strategy.go`, 1.37).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-use kindom_api::field::{ErrorList, Path, go_quote};
+use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value};
 use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
+use kindom_schema::whole;
 
 use crate::kinds::generation;
 use crate::metadata::metadata_mut;
@@ -66,6 +67,36 @@ fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
             map.iter().all(|(field, value)| field == "metadata" || old.get(field) == Some(value))
         });
     !same
+}
+
+/// The errors of an object by its registration's whole schema.
+fn whole_errors(cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+    match &cx.version.whole {
+        None => ErrorList::new(),
+        Some(Ok(schema)) => schema.validate(object),
+        Some(Err(why)) => {
+            let annotation = format!("annotation {} of its registration {why}", whole::ANNOTATION);
+            Error::forbidden(&Path::root(), annotation).into()
+        }
+    }
+}
+
+/// The same that the object did not have before; those that it had are warnings.
+fn new_whole_errors(
+    cx: &RuleContext<'_>,
+    object: &Value,
+    old: &Value,
+    warnings: &mut Vec<String>,
+) -> ErrorList {
+    let errors = whole_errors(cx, object);
+    if errors.is_empty() {
+        return errors;
+    }
+    let had: HashSet<String> = whole_errors(cx, old).iter().map(ToString::to_string).collect();
+    let (old, new): (Vec<Error>, Vec<Error>) =
+        errors.into_iter().partition(|error| had.contains(&error.to_string()));
+    warnings.extend(old.iter().map(ToString::to_string));
+    new.into_iter().collect()
 }
 
 /// A write to `/status` changes nothing else but who manages what (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28).
@@ -160,10 +191,11 @@ impl Strategy for CustomObjects {
             others.scale.extend(scale.validate_spec(object));
             others.scale.extend(scale.validate_status(object, selectors(cx, None)));
         }
-        match &cx.version.schema {
+        let errors = match &cx.version.schema {
             Some(schema) => schema.validate_with(object, others),
             None => others.without_schema(),
-        }
+        };
+        if errors.is_empty() { whole_errors(cx, object) } else { errors }
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -209,7 +241,7 @@ impl Strategy for CustomObjects {
             _ => schema.validate_update_telling(object, old, others),
         };
         warnings.extend(let_through.iter().map(ToString::to_string));
-        errors
+        if errors.is_empty() { new_whole_errors(cx, object, old, warnings) } else { errors }
     }
 
     /// Upstream stores an apply's object as it was merged, and reads it as any other stored object. A status that was

@@ -6,6 +6,8 @@ use kindom_api::names::api_version;
 use kindom_api::{Map, Value, object};
 use kindom_formats::pattern;
 
+use crate::whole::with_whole_schema;
+
 use super::document::own_schemas;
 use super::{
     Form, GroupVersionDoc, Names, TypeDoc, has_status, preserves_unknown_fields, published, shared,
@@ -75,7 +77,9 @@ pub fn json_schema_of(registration: &Value, version: &str) -> Value {
         declaration: None,
         strategic_merge_patch: false,
     };
-    json_schema(&GroupVersionDoc { group: registration.text_at(&["spec", "group"]), version }, &doc)
+    let schema =
+        json_schema(&GroupVersionDoc { group: registration.text_at(&["spec", "group"]), version }, &doc);
+    with_whole_schema(schema, registration)
 }
 
 /// The schemas that others refer to.

@@ -39,6 +39,8 @@ pub struct Definition {
     pub deprecated: Option<&'static str>,
     /// The columns of tables between the name and the age.
     pub columns: &'static [Column],
+    /// True if objects match the JSON Schema of their type, beside what a structural schema can hold of it.
+    pub json_schema: bool,
 }
 
 /// The paths of the fields that `/scale` shows.

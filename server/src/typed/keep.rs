@@ -13,6 +13,7 @@ use kindom_objects::registration::CONVERSION_ANNOTATION;
 use kindom_objects::{PlanError, RuleContext, StoredRegistration, Strategy};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
+use kindom_schema::whole;
 
 use super::kind::{Group, Kind};
 use super::registration::set;
@@ -103,6 +104,7 @@ async fn put(
             set(&mut object, "spec", spec.clone());
         }
         set_annotation(&mut object, CONVERSION_ANNOTATION, &kind.registration);
+        set_annotation(&mut object, whole::ANNOTATION, &kind.registration);
         cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
         Ok(object)
     };

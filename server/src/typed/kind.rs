@@ -8,7 +8,7 @@ use kindom_objects::kinds::typed::TypedObjects;
 use super::definition::{Definition, Resource};
 use super::form::{Form, Forms};
 use super::hooks::Rules;
-use super::registration::{name, registration, version};
+use super::registration::{name, registration, version, whole_schema};
 use super::strategy::{Strategy, Version};
 
 /// Kinds that belong together.
@@ -59,6 +59,8 @@ pub struct Versions<H> {
     forms: Forms<H>,
     /// As a registration lists them.
     versions: Vec<Value>,
+    /// The whole schemas of those that have one, by their `apiVersion`.
+    whole: Vec<(String, serde_json::Value)>,
     mistake: Option<String>,
 }
 
@@ -70,6 +72,7 @@ impl<H: Strategy> Versions<H> {
             definition: V::DEFINITION,
             forms: Forms::new(Form::of::<V>()),
             versions: vec![version::<V>(true)],
+            whole: whole_schema::<V>().into_iter().collect(),
             mistake: None,
         }
     }
@@ -81,6 +84,7 @@ impl<H: Strategy> Versions<H> {
         self.mistake = self.mistake.or(mistake);
         self.forms.push(Form::of::<V>());
         self.versions.push(version::<V>(false));
+        self.whole.extend(whole_schema::<V>());
         self
     }
 
@@ -120,7 +124,7 @@ impl<H: Strategy> Versions<H> {
         };
         Kind {
             name: name(&self.definition),
-            registration: registration(&self.definition, self.versions),
+            registration: registration(&self.definition, self.versions, self.whole),
             strategy: Arc::new(objects),
             mistake: self.mistake,
         }

@@ -1,7 +1,9 @@
 //! The registration of a typed kind.
 
+use kindom_api::names::api_version;
 use kindom_api::{Map, Value, json, object};
 use kindom_objects::registration::{CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM};
+use kindom_schema::whole;
 use kube_core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
 use schemars::generate::SchemaSettings;
 
@@ -12,8 +14,12 @@ pub(super) fn name(definition: &Definition) -> String {
     format!("{}.{}", definition.plural, definition.group)
 }
 
-/// The registration of a kind, as a client would post it.
-pub(super) fn registration(of: &Definition, versions: Vec<Value>) -> Value {
+/// The registration of a kind, as a client would post it. `whole` has the whole schemas of its versions, by their `apiVersion`.
+pub(super) fn registration(
+    of: &Definition,
+    versions: Vec<Value>,
+    whole: Vec<(String, serde_json::Value)>,
+) -> Value {
     let texts = |texts: &[&str]| texts.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
     let mut names = object! {
         "plural": of.plural,
@@ -27,9 +33,15 @@ pub(super) fn registration(of: &Definition, versions: Vec<Value>) -> Value {
         }
     }
     let mut metadata = object! { "name": name(of) };
+    let mut annotations = Map::new();
     if versions.len() > 1 {
-        let by_program = (CONVERSION_ANNOTATION, Value::from(CONVERSION_BY_PROGRAM));
-        set(&mut metadata, "annotations", Map::from_iter([by_program]));
+        annotations.insert(CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM);
+    }
+    if !whole.is_empty() {
+        annotations.insert(whole::ANNOTATION, whole::of_versions(whole));
+    }
+    if !annotations.is_empty() {
+        set(&mut metadata, "annotations", annotations);
     }
     object! {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -99,6 +111,20 @@ pub(super) fn set(tree: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(map) = tree.as_object_mut() {
         map.insert(field, value);
     }
+}
+
+/// The whole JSON Schema of a type, if its objects match that.
+pub(super) fn whole_schema<T: Resource>() -> Option<(String, serde_json::Value)> {
+    let of = T::DEFINITION;
+    of.json_schema.then(|| {
+        let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+        let mut schema = schema.to_value();
+        if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
+            // Of metadata it says nothing: that is every kind's.
+            properties.remove("metadata");
+        }
+        (api_version(of.group, of.version), schema)
+    })
 }
 
 /// The structural schema of a type. Of metadata it says nothing: that is every kind's.

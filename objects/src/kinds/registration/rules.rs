@@ -22,6 +22,7 @@ use kindom_api::field::{self, ErrorList, Path};
 use kindom_api::meta::{Condition, set_condition};
 use kindom_api::{User, Value, json};
 use kindom_schema::crd as rules;
+use kindom_schema::whole::{self, WholeSchema};
 
 use super::features::{Feature, drop_disabled};
 
@@ -126,6 +127,12 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
         && let Some(why) = SortedLists::check(&paths, StoredRegistration::new(&crd.to_value()))
     {
         errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
+    }
+    let whole = |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(whole::ANNOTATION).cloned();
+    if let Some(text) = whole(crd).filter(|text| old.and_then(whole).as_ref() != Some(text))
+        && let Err(why) = WholeSchema::compile(&text)
+    {
+        errors.push(field::Error::invalid_part(&annotations.key(whole::ANNOTATION), why));
     }
 }
 
