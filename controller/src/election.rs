@@ -78,6 +78,11 @@ impl Election {
         }
     }
 
+    /// The name of the lease.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns once this candidate holds the lease.
     pub(crate) async fn acquire(&mut self) {
         tracing::info!("waiting for the {self}");

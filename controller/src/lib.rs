@@ -10,6 +10,7 @@
 //!   [`Controller::finalize`] has succeeded (B-43).
 //! - An object is in one call at a time. A call that failed is repeated, later each time, until one succeeds.
 //! - Of several managers with one Lease ([`Manager::elected`]), one acts at a time.
+//! - Calls are counted under controller-runtime's names ([`Manager::monitored`]).
 //! - When the manager is told to end, no call begins, and those under way are waited for.
 //!
 //! # Example
@@ -47,12 +48,15 @@ mod delays;
 mod election;
 mod finalizers;
 mod manager;
+mod metrics;
+mod monitor;
 mod termination;
 
 pub use context::Context;
 pub use controller::Controller;
 pub use kube::runtime::controller::Action;
 pub use manager::Manager;
+pub use metrics::Metrics;
 pub use termination::termination;
 
 /// The failure of a call; anything that says why.

@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::controller::Controller;
 use crate::delays::Delays;
 use crate::election::Election;
 use crate::finalizers::call;
+use crate::metrics::{Metrics, Outcome};
+use crate::monitor::Monitor;
 use crate::{Error, Failed};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -32,15 +35,58 @@ pub struct Manager {
     context: Context,
     starts: Vec<Start>,
     election: Option<Election>,
+    metrics: Metrics,
+    monitor: Option<Monitor>,
 }
 
 /// The name of a Lease, `namespace/name`.
 const LEASE: &str = "KINDOM_LEASE";
+/// The address of the metrics.
+const METRICS: &str = "KINDOM_METRICS";
 
 impl Manager {
     /// A manager without controllers; `name` stands in the events that they report.
     pub fn new(name: &str, client: Client) -> Self {
-        Self { context: Context::new(name, client), starts: Vec::new(), election: None }
+        Self {
+            context: Context::new(name, client),
+            starts: Vec::new(),
+            election: None,
+            metrics: Metrics::default(),
+            monitor: None,
+        }
+    }
+
+    /// Serves `/metrics`, `/healthz` and `/readyz` at `ADDRESS:PORT` while it runs, also while it waits for a Lease; `:PORT` is every
+    /// address. Whoever reaches it may read them.
+    ///
+    /// # Errors
+    /// It is no address, or taken.
+    pub fn monitored(mut self, address: &str) -> Result<Self, Error> {
+        self.monitor = Some(Monitor::listen(address)?);
+        Ok(self)
+    }
+
+    /// As [`monitored`](Self::monitored), at the address in the environment variable `KINDOM_METRICS`, if it is set.
+    ///
+    /// # Errors
+    /// Those of [`monitored`](Self::monitored).
+    pub fn monitored_by_environment(self) -> Result<Self, Error> {
+        match std::env::var(METRICS) {
+            Ok(address) => self.monitored(&address),
+            Err(_) => Ok(self),
+        }
+    }
+
+    /// The address that it serves metrics at.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.monitor.as_ref().and_then(Monitor::address)
+    }
+
+    /// What its controllers did.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
     }
 
     /// Of the managers that name the same Lease, one acts at a time; the others wait until it ends.
@@ -66,7 +112,8 @@ impl Manager {
 
     /// Runs this controller, too.
     pub fn controller<C: Controller>(mut self) -> Self {
-        self.starts.push(Box::new(|context, ended| start::<C>(context, ended).boxed()));
+        let metrics = self.metrics.clone();
+        self.starts.push(Box::new(|context, ended| start::<C>(context, metrics, ended).boxed()));
         self
     }
 
@@ -76,13 +123,26 @@ impl Manager {
     /// A controller could not be made; none runs then. Or the Lease was lost: calls under way were given up, as another manager
     /// may act now.
     pub async fn run(mut self, end: impl Future<Output = ()>) -> Result<(), Error> {
+        let Some(monitor) = self.monitor.take() else { return self.lead(end).await };
+        let metrics = self.metrics.clone();
+        tokio::select! {
+            biased;
+            led = self.lead(end) => led,
+            served = monitor.serve(metrics) => served,
+        }
+    }
+
+    async fn lead(mut self, end: impl Future<Output = ()>) -> Result<(), Error> {
         let Some(mut election) = self.election.take() else { return self.work(end).await };
+        let metrics = self.metrics.clone();
+        metrics.lead(election.name(), false);
         let mut end = pin!(end);
         tokio::select! {
             biased;
             () = &mut end => return Ok(()),
             () = election.acquire() => {}
         }
+        metrics.lead(election.name(), true);
         let worked = tokio::select! {
             biased;
             worked = self.work(end) => worked,
@@ -110,11 +170,17 @@ struct Shared<C: Controller> {
     controller: C,
     client: Client,
     delays: Delays<ObjectRef<DynamicObject>>,
+    metrics: Metrics,
 }
 
 /// Makes a controller; the result runs it.
-async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>) -> Result<Running, Error> {
+async fn start<C: Controller>(
+    context: Context,
+    metrics: Metrics,
+    mut ended: watch::Receiver<bool>,
+) -> Result<Running, Error> {
     let controller = C::init(&context).await?;
+    metrics.know::<C>();
     let client = context.client();
     let triggers = runtime::Controller::new(Api::all(client.clone()), watcher::Config::default());
     let triggers = C::watch(&context, triggers);
@@ -122,7 +188,7 @@ async fn start<C: Controller>(context: Context, mut ended: watch::Receiver<bool>
     // The sender is dropped only after it has told.
     let mut stop = ended.clone();
     let end = async move { drop(stop.wait_for(|ended| *ended).await) };
-    let shared = Arc::new(Shared { controller, client, delays: Delays::default() });
+    let shared = Arc::new(Shared { controller, client, delays: Delays::default(), metrics });
     let results = triggers.graceful_shutdown_on(end).run(reconcile::<C>, postpone::<C>, Arc::clone(&shared));
     let seen = move |result| {
         match result {
@@ -160,7 +226,13 @@ async fn reconcile<C: Controller>(
     shared: Arc<Shared<C>>,
 ) -> Result<Action, Failed> {
     let of = ObjectRef::from_obj(&*object).erase();
+    let counted = shared.metrics.begin::<C>();
     let called = AssertUnwindSafe(call(&shared.controller, &shared.client, object)).catch_unwind().await;
+    counted.end(match &called {
+        Ok(Ok(action)) => Outcome::Done(action),
+        Ok(Err(_)) => Outcome::Failed,
+        Err(_) => Outcome::Panicked,
+    });
     let action = called.unwrap_or_else(|_| Err("it panicked".into())).map_err(Failed)?;
     shared.delays.succeeded(&of);
     Ok(action)

@@ -16,6 +16,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::watcher;
 use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -292,5 +293,76 @@ async fn one_of_several_managers_acts() {
     leases.patch("captain", &PatchParams::default(), &Patch::Merge(taken)).await.unwrap();
     let lost = second.run.await.unwrap().unwrap_err();
     assert_eq!(lost, "the lease default/captain was lost");
+    server.stop().await.unwrap();
+}
+
+/// Fails the first call, panics in the second, and then does nothing more.
+#[derive(Default)]
+struct Clumsy {
+    calls: AtomicUsize,
+}
+
+impl Controller for Clumsy {
+    type Resource = Sloop;
+
+    async fn init(_: &Context) -> Result<Self, Error> {
+        Ok(Self::default())
+    }
+
+    async fn reconcile(&self, _: Arc<Sloop>) -> Result<Action, Error> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        assert!(call != 1, "a bug");
+        if call == 0 { Err("not yet".into()) } else { Ok(Action::await_change()) }
+    }
+}
+
+/// One answer to a GET of a manager.
+async fn asked(address: std::net::SocketAddr, request: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!("{request} HTTP/1.1\r\nhost: manager\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// Calls are counted under controller-runtime's names.
+#[tokio::test]
+async fn a_manager_has_metrics() {
+    let server = server().await;
+    let client = server.client();
+    let manager = Manager::new("test", client.clone()).controller::<Clumsy>();
+    let manager = manager.elected("default", "clumsy").monitored("127.0.0.1:0").unwrap();
+    let (address, metrics) = (manager.metrics_address().unwrap(), manager.metrics());
+    assert!(Manager::new("test", client.clone()).monitored(&address.to_string()).is_err());
+    assert!(Manager::new("test", client.clone()).monitored("localhost").is_err());
+    let running = Running::of(manager);
+    let sloops: Api<Sloop> = Api::default_namespaced(client);
+    sloops.create(&PostParams::default(), &wanted("argo")).await.unwrap();
+    let done = "controller_runtime_reconcile_total{controller=\"Clumsy\",result=\"success\"} 1";
+    let mut shown = asked(address, "GET /metrics").await;
+    while !shown.contains(done) {
+        shown = asked(address, "GET /metrics").await;
+    }
+    assert!(metrics.text().contains(done));
+    assert!(shown.starts_with("HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text"), "{shown}");
+    for line in [
+        done,
+        "controller_runtime_reconcile_total{controller=\"Clumsy\",result=\"error\"} 2",
+        "controller_runtime_reconcile_total{controller=\"Clumsy\",result=\"requeue_after\"} 0",
+        "controller_runtime_reconcile_errors_total{controller=\"Clumsy\"} 2",
+        "controller_runtime_reconcile_panics_total{controller=\"Clumsy\"} 1",
+        "controller_runtime_reconcile_time_seconds_count{controller=\"Clumsy\"} 3",
+        "controller_runtime_active_workers{controller=\"Clumsy\"} 0",
+        "leader_election_master_status{name=\"clumsy\"} 1",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line} in {shown}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        assert!(asked(address, &format!("GET {path}")).await.ends_with("\r\n\r\nok"));
+    }
+    assert!(asked(address, "GET /other").await.starts_with("HTTP/1.1 404"));
+    assert!(asked(address, "POST /metrics").await.starts_with("HTTP/1.1 405"));
+    running.end().await;
     server.stop().await.unwrap();
 }

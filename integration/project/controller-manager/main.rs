@@ -26,8 +26,10 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Error> {
     let client = kube::Client::try_default().await?;
-    // Of several processes with one $KINDOM_LEASE, one acts at a time.
-    let manager = Manager::new("controller-manager", client).elected_by_environment()?;
+    // Of several processes with one $KINDOM_LEASE, one acts at a time; all have metrics at $KINDOM_METRICS.
+    let manager = Manager::new("controller-manager", client)
+        .elected_by_environment()?
+        .monitored_by_environment()?;
     controllers::register(manager)
         .run(kindom_controller::termination()?)
         .await
