@@ -20,7 +20,7 @@ pub enum Conversion {
     Program,
     /// By the built-in type's own rules.
     Faces(Arc<dyn Faces>),
-    /// By rules that need nobody else.
+    /// By rules that need nobody else: the program's, or declared ones.
     Rules(Arc<dyn Convert>),
 }
 

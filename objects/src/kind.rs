@@ -16,6 +16,7 @@ use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::conversion::{Conversion, Convert, Faces};
+use crate::conversion_rules::DeclaredConversion;
 use crate::declared::Declared;
 use crate::error::PlanError;
 use crate::holdings::{Allocation, Holdings};
@@ -182,7 +183,10 @@ impl TypeSpec {
                     Conversion::Program
                 }
                 None if stored.converts_by_webhook() => Conversion::Webhook,
-                None => Conversion::None,
+                None => match DeclaredConversion::of(stored) {
+                    Some(rules) => Conversion::Rules(Arc::new(rules)),
+                    None => Conversion::None,
+                },
             },
             registration: Some(Registration {
                 key,

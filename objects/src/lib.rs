@@ -7,6 +7,7 @@
 
 mod catalogue;
 pub mod conversion;
+pub mod conversion_rules;
 mod declared;
 pub mod error;
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod corpus_folder;
 mod credentials;
 mod crowds;
 mod damage;
+mod declared_conversion;
 mod delegation;
 mod deletion;
 mod demo;

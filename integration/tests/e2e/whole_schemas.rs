@@ -33,7 +33,7 @@ fn lamps(annotation: &Value) -> Value {
     lamps
 }
 
-/// B-28, B-29: of each verb, with field errors in upstream's form; what an object already had wrong is a warning.
+/// B-28: of each verb, with field errors in upstream's form; what an object already had wrong is a warning.
 #[tokio::test]
 async fn every_write_matches_it() {
     let (server, client) = started().await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::conversion_rules::{DeclaredConversion, RULES_ANNOTATION};
 use crate::propagation::Propagation;
 use crate::registration::{
     CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
@@ -128,11 +129,34 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     {
         errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
     }
+    conversion_rules(crd, old, &annotations, errors);
     let whole = |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(whole::ANNOTATION).cloned();
     if let Some(text) = whole(crd).filter(|text| old.and_then(whole).as_ref() != Some(text))
         && let Err(why) = WholeSchema::compile(&text)
     {
         errors.push(field::Error::invalid_part(&annotations.key(whole::ANNOTATION), why));
+    }
+}
+
+/// Checks rules of conversion that are new, or whose versions are.
+fn conversion_rules(
+    crd: &CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+    annotations: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let Some(text) = crd.metadata.annotations.get(RULES_ANNOTATION) else { return };
+    let unchanged = old.is_some_and(|old| {
+        old.metadata.annotations.get(RULES_ANNOTATION) == Some(text)
+            && old.spec.versions == crd.spec.versions
+            && old.spec.conversion == crd.spec.conversion
+    });
+    // What is wrong in a schema is told first.
+    if unchanged || !errors.is_empty() {
+        return;
+    }
+    if let Some(why) = DeclaredConversion::check(text, StoredRegistration::new(&crd.to_value())) {
+        errors.push(field::Error::invalid_part(&annotations.key(RULES_ANNOTATION), why));
     }
 }
 

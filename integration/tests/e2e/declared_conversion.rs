@@ -1,0 +1,154 @@
+//! Conversion by the rules of a registration (`conversion.kindom.dev/rules`), without a webhook.
+
+use kindom_integration::{Client, Server};
+use serde_json::{Value, json};
+
+use crate::support::{CRDS, crd, refused, register, revision, until};
+
+const GROUP: &str = "declared.example.com";
+const ANNOTATION: &str = "conversion.kindom.dev/rules";
+const KEPT: &str = "conversion.kindom.dev/kept";
+
+fn things(version: &str) -> String {
+    format!("/apis/{GROUP}/{version}/namespaces/default/things")
+}
+
+async fn started() -> (Server, Client) {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    (server, client)
+}
+
+/// v1 has `replicas`, `hosts` and a note; v1beta1 `count`, `host`, and another word for its mode.
+fn registration(rules: &Value, storage: &str) -> Value {
+    let text = json!({"type": "string"});
+    let v1 = json!({
+        "replicas": {"type": "integer"}, "hosts": {"type": "array", "items": text, "maxItems": 1},
+        "mode": {"type": "string", "enum": ["Enabled", "Disabled"]}, "note": text,
+        "ports": {"type": "array", "items": {"type": "object", "properties": {"number": {"type": "integer"}}}},
+    });
+    let beta = json!({
+        "count": {"type": "integer"}, "host": text, "mode": {"type": "string", "enum": ["on", "off"]},
+        "ports": {"type": "array", "items": {"type": "object", "properties": {"port": {"type": "integer"}}}},
+    });
+    let version = |name: &str, spec: &Value| {
+        json!({
+            "name": name, "served": true, "storage": name == storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": spec},
+                "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+            }}},
+            "subresources": {"status": {}},
+        })
+    };
+    let mut registration = crd(GROUP, "things", "Thing", "Namespaced");
+    registration["spec"]["versions"] = json!([version("v1", &v1), version("v1beta1", &beta)]);
+    registration["metadata"]["annotations"] = json!({ANNOTATION: rules.to_string()});
+    registration
+}
+
+fn rules() -> Value {
+    json!({"hub": "v1", "versions": {"v1beta1": [
+        {"move": ".spec.count", "to": ".spec.replicas"},
+        {"wrap": ".spec.host", "to": ".spec.hosts"},
+        {"map": ".spec.mode", "values": {"on": "Enabled", "off": "Disabled"}},
+        {"move": ".spec.ports[].port", "to": ".spec.ports[].number"},
+        {"keep": ".spec.note"},
+    ]}})
+}
+
+fn thing(version: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Thing", "metadata": {"name": name}, "spec": spec})
+}
+
+/// B-20, B-21: an object is the same through both versions, whichever it is written, watched, applied or stored in.
+#[tokio::test]
+async fn versions_that_differ_convert_by_declared_rules() {
+    let (server, client) = started().await;
+    register(&client, &registration(&rules(), "v1")).await;
+    let from = revision(&client.get(&things("v1")).await.unwrap().json());
+    let path = format!("{}?watch=true&resourceVersion={from}", things("v1beta1"));
+    let mut watch = client.watch(&path).await.unwrap();
+
+    let old = json!({"count": 3, "host": "a", "mode": "on", "ports": [{"port": 80}]});
+    let new = json!({"replicas": 3, "hosts": ["a"], "mode": "Enabled", "ports": [{"number": 80}]});
+    let created = client.post(&things("v1beta1"), &thing("v1beta1", "one", &old)).await.unwrap();
+    assert_eq!(created.expect_status(201).unwrap().at("/spec"), old);
+    let at = |version: &str| format!("{}/one", things(version));
+    assert_eq!(client.get(&at("v1")).await.unwrap().at("/spec"), new);
+    assert_eq!(watch.event().await.unwrap()["object"]["spec"], old);
+
+    // A field that the old version lacks survives its writes.
+    let noted = client.merge_patch(&at("v1"), &json!({"spec": {"note": "of v1"}})).await.unwrap();
+    noted.expect_status(200).unwrap();
+    let event = watch.event().await.unwrap();
+    assert_eq!(event["object"]["metadata"]["annotations"][KEPT], r#"{".spec.note":"of v1"}"#);
+    let mut written = client.get(&at("v1beta1")).await.unwrap().json();
+    assert_eq!(written["spec"], old);
+    written["spec"]["count"] = json!(4);
+    client.put(&at("v1beta1"), &written).await.unwrap().expect_status(200).unwrap();
+    let both = client.get(&at("v1")).await.unwrap();
+    assert_eq!((both.at("/spec/replicas"), both.at("/spec/note")), (json!(4), json!("of v1")));
+    assert_eq!(both.at("/metadata/annotations"), Value::Null);
+    assert_eq!(both.at("/metadata/generation"), 3);
+    // Nothing changes by what is the same in the other version.
+    let again = client.get(&at("v1beta1")).await.unwrap().json();
+    let same = client.put(&at("v1beta1"), &again).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(same.at("/metadata/resourceVersion"), both.at("/metadata/resourceVersion"));
+
+    // kubectl applies to one version, and another manager to the other.
+    let applied = thing("v1beta1", "two", &json!({"count": 1})).to_string();
+    let apply = ["apply", "--server-side", "-f", "-"];
+    server.kubectl_with(&apply, &applied).await.unwrap().success().unwrap();
+    let applied = thing("v1", "two", &json!({"replicas": 2})).to_string();
+    let conflict = server
+        .kubectl_with(&["apply", "--server-side", "--field-manager=b", "-f", "-"], &applied)
+        .await
+        .unwrap();
+    assert!(conflict.stderr.contains("conflict with \"kubectl\""), "{conflict:?}");
+    assert!(conflict.stderr.contains(".spec.replicas"), "{conflict:?}");
+    let ready = json!({"status": {"ready": 1}});
+    let status = client.merge_patch(&format!("{}/two/status", things("v1beta1")), &ready).await.unwrap();
+    assert_eq!(status.expect_status(200).unwrap().at("/status/ready"), 1);
+
+    // The other version is stored: what there is, is rewritten, and stays the same.
+    let other = registration(&rules(), "v1beta1");
+    let name = format!("things.{GROUP}");
+    let versions = json!({"spec": {"versions": other["spec"]["versions"]}});
+    client.merge_patch(&format!("{CRDS}/{name}"), &versions).await.unwrap().expect_status(200).unwrap();
+    until(&client, CRDS, &name, |crd| crd["status"]["storedVersions"] == json!(["v1beta1"])).await;
+    let both = client.get(&at("v1")).await.unwrap();
+    assert_eq!((both.at("/spec/replicas"), both.at("/spec/note")), (json!(4), json!("of v1")));
+    let listed = client.get(&things("v1")).await.unwrap().json();
+    let replicas: Vec<&Value> =
+        listed["items"].as_array().unwrap().iter().map(|item| &item["spec"]["replicas"]).collect();
+    assert_eq!(replicas, [&json!(4), &json!(1)]);
+}
+
+/// B-20: rules that lose something are refused, with the object that loses it; so is a change of the schema that makes them do so.
+#[tokio::test]
+async fn rules_that_lose_are_refused() {
+    let (_server, client) = started().await;
+    let mut lossy = rules();
+    lossy["versions"]["v1beta1"].as_array_mut().unwrap().pop();
+    let status = refused(
+        client.post(CRDS, &registration(&lossy, "v1")).await,
+        422,
+        "Invalid",
+        "loses .spec.note of v1",
+    );
+    assert_eq!(status["details"]["causes"][0]["field"], format!("metadata.annotations[{ANNOTATION}]"));
+    let unknown = json!({"hub": "v1", "versions": {"v1beta1": [{"rename": ".spec.a", "to": ".spec.b"}]}});
+    let why = "versions.v1beta1[0] must have exactly one of move, wrap, unwrap, map, default, keep, keepOwn";
+    refused(client.post(CRDS, &registration(&unknown, "v1")).await, 422, "Invalid", why);
+    let mut webhook = registration(&rules(), "v1");
+    webhook["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}});
+    refused(client.post(CRDS, &webhook).await, 422, "Invalid", "needs spec.conversion.strategy None");
+
+    register(&client, &registration(&rules(), "v1")).await;
+    let add = json!([{"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/more",
+        "value": {"type": "string"}}]);
+    let name = format!("{CRDS}/things.{GROUP}");
+    refused(client.json_patch(&name, &add).await, 422, "Invalid", "loses .spec.more of v1");
+}

@@ -1,0 +1,141 @@
+//! Conversion that a registration declares, without a webhook: the annotation [`RULES_ANNOTATION`] has, for each version, the rules
+//! that lead from it to one version, the *hub*. Each rule has an inverse, so the way back follows from it; whether the whole loses
+//! something depends on the schemas, and is tried when the annotation is set ([`trial`]).
+//!
+//! Worked example: `{"hub":"v1","versions":{"v1beta1":[{"move":".spec.count","to":".spec.replicas"}]}}` shows
+//! `spec.replicas: 3` of v1 as `spec.count: 3` of v1beta1, and the other way round.
+
+mod path;
+mod rule;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use kindom_api::{Map, Value, json};
+
+use crate::Convert;
+use crate::metadata::metadata_mut;
+use crate::stored_registration::StoredRegistration;
+use rule::Rule;
+
+/// The annotation of a registration with the rules.
+pub const RULES_ANNOTATION: &str = "conversion.kindom.dev/rules";
+
+/// The annotation of an object, of a version that lacks them, with the values that rules keep: JSON, by path.
+pub const KEPT_ANNOTATION: &str = "conversion.kindom.dev/kept";
+
+/// The most rules of a version.
+const RULES_MAX: usize = 256;
+
+/// The rules of a type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredConversion {
+    hub: String,
+    versions: BTreeMap<String, Vec<Rule>>,
+}
+
+/// The values that an object has in its annotation, while it is converted.
+type Kept = Map;
+
+impl DeclaredConversion {
+    /// The rules in an annotation.
+    ///
+    /// # Errors
+    /// The place of a mistake, and what it is.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let tree = json::parse(text.as_bytes()).map_err(|error| format!("must be JSON: {error}"))?;
+        let map = tree.as_object().ok_or("must be a map of hub and versions")?;
+        if let Some(other) = map.keys().find(|name| !["hub", "versions"].contains(name)) {
+            return Err(format!("{other:?} is neither hub nor versions"));
+        }
+        let hub = tree.get("hub").and_then(Value::as_str).ok_or("hub must name a version")?.to_owned();
+        let listed =
+            tree.get("versions").and_then(Value::as_object).ok_or("versions must be a map of rules")?;
+        let mut versions = BTreeMap::new();
+        for (name, rules) in listed.iter() {
+            let at = format!("versions.{name}");
+            let rules = rules.as_array().ok_or_else(|| format!("{at} must be a list of rules"))?;
+            if rules.len() > RULES_MAX {
+                return Err(format!("{at} must have at most {RULES_MAX} rules"));
+            }
+            let rules = rules.iter().enumerate();
+            let rules =
+                rules.map(|(i, rule)| Rule::parse(name, rule).map_err(|why| format!("{at}[{i}]{why}")));
+            versions.insert(name.to_owned(), rules.collect::<Result<_, _>>()?);
+        }
+        if versions.contains_key(&hub) {
+            return Err(format!("versions.{hub} is the hub, which needs no rules"));
+        }
+        Ok(Self { hub, versions })
+    }
+
+    /// Those of a registration; `None` without the annotation, or with one that is wrong, though it was checked when it was set.
+    #[must_use]
+    pub fn of(registration: StoredRegistration<'_>) -> Option<Self> {
+        Self::parse(registration.annotation(RULES_ANNOTATION)?).ok()
+    }
+
+    /// The mistake in an annotation's value for a registration; `None` if it is valid: it names versions that there are, and made-up
+    /// objects of each come back from each other as they were.
+    #[must_use]
+    pub fn check(text: &str, registration: StoredRegistration<'_>) -> Option<String> {
+        let rules = match Self::parse(text) {
+            Ok(rules) => rules,
+            Err(why) => return Some(why),
+        };
+        if registration.converts_by_webhook() {
+            return Some("needs spec.conversion.strategy None".to_owned());
+        }
+        let missing = |name: &&String| registration.version(name).is_none();
+        if let Some(name) = [&rules.hub].into_iter().chain(rules.versions.keys()).find(missing) {
+            return Some(format!("there is no version {name:?}"));
+        }
+        trial::loss(&rules, registration)
+    }
+
+    fn rules(&self, version: &str) -> &[Rule] {
+        self.versions.get(version).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Convert for DeclaredConversion {
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
+        let mut object = object.clone();
+        let mut kept = take_kept(&mut object);
+        if from != self.hub {
+            self.rules(from).iter().for_each(|rule| rule.to_hub(&mut object, &mut kept));
+        }
+        if to != self.hub {
+            self.rules(to).iter().rev().for_each(|rule| rule.to_version(&mut object, &mut kept));
+        }
+        put_kept(&mut object, kept);
+        Ok(object)
+    }
+}
+
+/// Takes the kept values out of an object. An annotation that is no map of values is dropped.
+fn take_kept(object: &mut Value) -> Kept {
+    let annotations = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
+    let Some(annotations) = annotations.and_then(Value::as_object_mut) else { return Kept::new() };
+    let Some(Value::String(text)) = annotations.remove(KEPT_ANNOTATION) else { return Kept::new() };
+    if annotations.is_empty() {
+        metadata_mut(object).remove("annotations");
+    }
+    match json::parse(text.as_bytes()) {
+        Ok(Value::Object(kept)) => kept,
+        _ => Kept::new(),
+    }
+}
+
+fn put_kept(object: &mut Value, kept: Kept) {
+    if kept.is_empty() {
+        return;
+    }
+    let annotations = metadata_mut(object).entry_or_insert_with("annotations", || Map::new().into());
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.insert(KEPT_ANNOTATION, Value::Object(kept).to_string());
+    }
+}

@@ -1,0 +1,118 @@
+//! Paths of fields: `.spec.ports[].name`, where `[]` stands for each item of a list, or each value of a map.
+
+use std::fmt;
+
+use kindom_api::{Map, Value};
+
+/// The most steps of a path.
+const STEPS_MAX: usize = 32;
+
+/// A path: fields, and between them the places where it branches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Path {
+    text: String,
+    /// The fields to each list or map whose members it leads through, and at last those to the value; none is empty.
+    parts: Vec<Vec<String>>,
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Path {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let refused = || format!("must be a path such as .spec.ports[].name, not {text:?}");
+        let mut parts = Vec::new();
+        for part in text.split("[]") {
+            let fields = part.strip_prefix('.').ok_or_else(refused)?;
+            let fields: Vec<String> = fields.split('.').map(str::to_owned).collect();
+            if fields.iter().any(|field| field.is_empty() || field.contains(['[', ']', '\'', '"', '\\'])) {
+                return Err(refused());
+            }
+            parts.push(fields);
+        }
+        if parts.iter().map(Vec::len).sum::<usize>() > STEPS_MAX {
+            return Err(format!("must have at most {STEPS_MAX} fields: {text:?}"));
+        }
+        let root = parts.first().and_then(|fields| fields.first()).map(String::as_str);
+        match root {
+            Some("apiVersion" | "kind" | "metadata") => {
+                Err(format!("must not be in apiVersion, kind or metadata, which stay as they are: {text:?}"))
+            }
+            _ => Ok(Self { text: text.to_owned(), parts }),
+        }
+    }
+
+    /// True if it leads to one value.
+    pub(super) fn is_single(&self) -> bool {
+        self.parts.len() == 1
+    }
+
+    /// True if both lead through the same lists and maps.
+    pub(super) fn branches_as(&self, other: &Self) -> bool {
+        let branches = |path: &'_ Self| path.parts.split_last().map(|(_, branches)| branches.to_vec());
+        branches(self) == branches(other)
+    }
+
+    /// The fields behind the last branch.
+    pub(super) fn fields(&self) -> &[String] {
+        self.parts.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Calls `visit` with each map that [`fields`](Self::fields) begin in.
+    pub(super) fn visit(&self, object: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
+        let branches = self.parts.len().saturating_sub(1);
+        visit_at(self.parts.get(..branches).unwrap_or_default(), object, visit);
+    }
+}
+
+fn visit_at(branches: &[Vec<String>], value: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
+    let Some((fields, rest)) = branches.split_first() else {
+        if let Value::Object(map) = value {
+            visit(map);
+        }
+        return;
+    };
+    let members = fields.iter().try_fold(value, |value, field| value.get_mut(field));
+    match members {
+        Some(Value::Array(items)) => items.iter_mut().for_each(|item| visit_at(rest, item, visit)),
+        Some(Value::Object(map)) => map.iter_mut().for_each(|(_, item)| visit_at(rest, item, visit)),
+        _ => {}
+    }
+}
+
+/// The value that fields lead to.
+pub(super) fn get_mut<'m>(map: &'m mut Map, fields: &[String]) -> Option<&'m mut Value> {
+    let (first, rest) = fields.split_first()?;
+    rest.iter().try_fold(map.get_mut(first)?, |value, field| value.get_mut(field))
+}
+
+/// Takes the value that fields lead to, and the maps around it that are empty then.
+pub(super) fn take(map: &mut Map, fields: &[String]) -> Option<Value> {
+    let (first, rest) = fields.split_first()?;
+    if rest.is_empty() {
+        return map.remove(first);
+    }
+    let inner = map.get_mut(first)?.as_object_mut()?;
+    let taken = take(inner, rest)?;
+    if inner.is_empty() {
+        map.remove(first);
+    }
+    Some(taken)
+}
+
+/// Puts a value where fields lead to, in place of what is there, and makes the maps around it. What is no map stays: then the value
+/// comes back.
+pub(super) fn put(map: &mut Map, fields: &[String], value: Value) -> Result<(), Value> {
+    let Some((first, rest)) = fields.split_first() else { return Err(value) };
+    if rest.is_empty() {
+        map.insert(first.as_str(), value);
+        return Ok(());
+    }
+    match map.entry_or_insert_with(first, || Map::new().into()) {
+        Value::Object(inner) => put(inner, rest, value),
+        _ => Err(value),
+    }
+}

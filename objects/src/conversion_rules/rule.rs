@@ -1,0 +1,236 @@
+//! One rule, and its inverse.
+
+use std::collections::BTreeMap;
+
+use kindom_api::Value;
+
+use super::Kept;
+use super::path::{Path, get_mut, put, take};
+
+/// The most pairs of a table of values.
+const PAIRS_MAX: usize = 256;
+
+/// A step from a version to the hub. The rules of a version are taken in their order, and back in the other.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Rule {
+    /// A field of the version is another one of the hub.
+    Move { from: Path, to: Path },
+    /// A value of the version is the one item of a list of the hub. Another list is kept in an annotation of the version's object.
+    Wrap { from: Path, to: Path },
+    /// The one item of a list of the version is a value of the hub. Another list is kept in an annotation of the hub's object, under
+    /// this key.
+    Unwrap { from: Path, to: Path, key: String },
+    /// Texts of the version are other texts of the hub. `there` and `back` are a permutation and its inverse.
+    Values { at: Path, there: BTreeMap<String, String>, back: BTreeMap<String, String> },
+    /// A field that the version lacks: it has this value in the hub unless it has another there, which is another rule's to keep.
+    Default { at: Path, value: Value },
+    /// A field that the version lacks, kept in an annotation of the version's object.
+    KeepOfHub { at: Path },
+    /// A field that the hub lacks, kept in an annotation of the hub's object, under this key.
+    KeepOfVersion { at: Path, key: String },
+}
+
+impl Rule {
+    /// The rule of a version that a tree describes.
+    ///
+    /// # Errors
+    /// The mistake, behind the place of the rule.
+    pub(super) fn parse(version: &str, tree: &Value) -> Result<Self, String> {
+        const NAMES: [&str; 7] = ["move", "wrap", "unwrap", "map", "default", "keep", "keepOwn"];
+        let map = tree.as_object().ok_or(" must be a map")?;
+        let mut names = NAMES.iter().filter(|name| map.contains_key(name));
+        let (Some(name), None) = (names.next(), names.next()) else {
+            return Err(format!(" must have exactly one of {}", NAMES.join(", ")));
+        };
+        let argument = match *name {
+            "move" | "wrap" | "unwrap" => Some("to"),
+            "map" => Some("values"),
+            "default" => Some("value"),
+            _ => None,
+        };
+        if let Some(other) = map.keys().find(|key| key != name && Some(*key) != argument) {
+            return Err(format!(".{other} is not of a rule {name:?}"));
+        }
+        let path = |field: &str| match map.get(field).map(|value| value.as_str().unwrap_or_default()) {
+            Some(text) => Path::parse(text).map_err(|why| format!(".{field} {why}")),
+            None => Err(format!(".{field} is needed")),
+        };
+        let at = path(name)?;
+        match *name {
+            "move" | "wrap" | "unwrap" => {
+                let (from, to) = (at, path("to")?);
+                if !from.branches_as(&to) {
+                    return Err(format!(".to must lead through the same lists and maps as {from}"));
+                }
+                let (inner, outer) = (from.fields(), to.fields());
+                if *name == "move" && (inner.starts_with(outer) || outer.starts_with(inner)) {
+                    return Err(format!(".to must not be in {from}, nor around it"));
+                }
+                Ok(match *name {
+                    "move" => Self::Move { from, to },
+                    "wrap" => Self::Wrap { from, to },
+                    _ => Self::Unwrap { key: format!("{version} {from}"), from, to },
+                })
+            }
+            "map" => {
+                let (there, back) = permutation(map.get("values"))?;
+                Ok(Self::Values { at, there, back })
+            }
+            "default" => {
+                let value = map.get("value").filter(|value| !value.is_null());
+                Ok(Self::Default { at, value: value.ok_or(".value is needed")?.clone() })
+            }
+            _ if !at.is_single() => Err(format!(
+                ".{name} must not lead through lists or maps, whose members have no names to be kept under"
+            )),
+            "keep" => Ok(Self::KeepOfHub { at }),
+            _ => Ok(Self::KeepOfVersion { key: format!("{version} {at}"), at }),
+        }
+    }
+
+    /// Turns an object of the version into one of the hub.
+    pub(super) fn to_hub(&self, object: &mut Value, kept: &mut Kept) {
+        match self {
+            Self::Move { from, to } => shift(object, from, to),
+            Self::Wrap { from, to } => wrap(object, from, to, &to.to_string(), kept),
+            Self::Unwrap { from, to, key } => unwrap(object, from, to, key, kept),
+            Self::Values { at, there, .. } => replace(object, at, there),
+            Self::Default { at, value } => at.visit(object, &mut |map| {
+                if get_mut(map, at.fields()).is_none() {
+                    // Where there is no room for it, there is none for the hub's field either.
+                    let _ = put(map, at.fields(), value.clone());
+                }
+            }),
+            Self::KeepOfHub { at } => restore(object, at, &at.to_string(), kept),
+            Self::KeepOfVersion { at, key } => keep(object, at, key, kept),
+        }
+    }
+
+    /// Turns an object of the hub into one of the version.
+    pub(super) fn to_version(&self, object: &mut Value, kept: &mut Kept) {
+        match self {
+            Self::Move { from, to } => shift(object, to, from),
+            Self::Wrap { from, to } => unwrap(object, to, from, &to.to_string(), kept),
+            Self::Unwrap { from, to, key } => wrap(object, to, from, key, kept),
+            Self::Values { at, back, .. } => replace(object, at, back),
+            Self::Default { at, value } => at.visit(object, &mut |map| {
+                if get_mut(map, at.fields()) == Some(&mut value.clone()) {
+                    take(map, at.fields());
+                }
+            }),
+            Self::KeepOfHub { at } => keep(object, at, &at.to_string(), kept),
+            Self::KeepOfVersion { at, key } => restore(object, at, key, kept),
+        }
+    }
+}
+
+/// Moves a value. One that has no room at its place stays.
+fn shift(object: &mut Value, from: &Path, to: &Path) {
+    from.visit(object, &mut |map| {
+        if let Some(value) = take(map, from.fields())
+            && let Err(value) = put(map, to.fields(), value)
+        {
+            let _ = put(map, from.fields(), value);
+        }
+    });
+}
+
+/// Makes a value a list of it, or takes the list that was kept where there is none.
+fn wrap(object: &mut Value, from: &Path, to: &Path, key: &str, kept: &mut Kept) {
+    let list = kept.remove(key);
+    from.visit(object, &mut |map| {
+        let wrapped = take(map, from.fields()).map(|value| vec![value].into());
+        if let Some(list) = wrapped.or_else(|| list.clone()) {
+            let _ = put(map, to.fields(), list);
+        }
+    });
+}
+
+/// Makes a list its one item; keeps another one. In a list or map there is no name to keep it under: it stays.
+fn unwrap(object: &mut Value, from: &Path, to: &Path, key: &str, kept: &mut Kept) {
+    from.visit(object, &mut |map| match take(map, from.fields()) {
+        Some(Value::Array(mut items)) if items.len() == 1 => {
+            if let Some(item) = items.pop() {
+                let _ = put(map, to.fields(), item);
+            }
+        }
+        Some(Value::Array(items)) if items.is_empty() => {}
+        Some(other) if from.is_single() => drop(kept.insert(key, other)),
+        Some(other) => drop(put(map, from.fields(), other)),
+        None => {}
+    });
+}
+
+fn replace(object: &mut Value, at: &Path, table: &BTreeMap<String, String>) {
+    at.visit(object, &mut |map| {
+        if let Some(Value::String(text)) = get_mut(map, at.fields())
+            && let Some(other) = table.get(text.as_str())
+        {
+            *text = other.as_str().into();
+        }
+    });
+}
+
+fn keep(object: &mut Value, at: &Path, key: &str, kept: &mut Kept) {
+    at.visit(object, &mut |map| {
+        if let Some(value) = take(map, at.fields()) {
+            kept.insert(key, value);
+        }
+    });
+}
+
+fn restore(object: &mut Value, at: &Path, key: &str, kept: &mut Kept) {
+    let mut value = kept.remove(key);
+    at.visit(object, &mut |map| {
+        if let Some(value) = value.take() {
+            let _ = put(map, at.fields(), value);
+        }
+    });
+}
+
+/// A table of pairs, completed so that no two texts become one: a text that others become, and that does not become another, becomes the
+/// one at the beginning of its chain.
+type Tables = (BTreeMap<String, String>, BTreeMap<String, String>);
+
+fn permutation(pairs: Option<&Value>) -> Result<Tables, String> {
+    let pairs = pairs.and_then(Value::as_object).ok_or(".values must be a map of texts")?;
+    if pairs.len() > PAIRS_MAX {
+        return Err(format!(".values must have at most {PAIRS_MAX} pairs"));
+    }
+    let (mut there, mut back) = (BTreeMap::new(), BTreeMap::new());
+    for (from, to) in pairs.iter() {
+        let to = to.as_str().ok_or_else(|| format!(".values.{from} must be a text"))?;
+        if let Some(other) = back.insert(to.to_owned(), from.to_owned()) {
+            return Err(format!(".values has {to:?} for {other:?} and for {from:?}"));
+        }
+        there.insert(from.to_owned(), to.to_owned());
+    }
+    let ends: Vec<String> = back.keys().filter(|to| !there.contains_key(*to)).cloned().collect();
+    for end in ends {
+        let mut begin = end.clone();
+        while let Some(before) = back.get(&begin) {
+            begin.clone_from(before);
+        }
+        back.insert(begin.clone(), end.clone());
+        there.insert(end, begin);
+    }
+    Ok((there, back))
+}
+
+/// A map without fields that say nothing: null, and empty maps and lists, which count as absent.
+pub(super) fn without_empty(value: &mut Value) {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(map) => map.retain(|_, value: &mut Value| {
+            without_empty(value);
+            !is_empty(value)
+        }),
+        Value::Array(items) => items.iter_mut().for_each(without_empty),
+        _ => {}
+    }
+}
