@@ -106,7 +106,7 @@ async fn versions_that_differ_convert_by_declared_rules() {
         .await
         .unwrap();
     assert!(conflict.stderr.contains("conflict with \"kubectl\""), "{conflict:?}");
-    assert!(conflict.stderr.contains(".spec.replicas"), "{conflict:?}");
+    assert!(conflict.stderr.contains(".spec.count"), "{conflict:?}");
     let ready = json!({"status": {"ready": 1}});
     let status = client.merge_patch(&format!("{}/two/status", things("v1beta1")), &ready).await.unwrap();
     assert_eq!(status.expect_status(200).unwrap().at("/status/ready"), 1);

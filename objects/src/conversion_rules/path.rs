@@ -4,8 +4,9 @@ use std::fmt;
 
 use kindom_api::{Map, Value};
 
-/// The most steps of a path.
-const STEPS_MAX: usize = 32;
+/// The most fields of a path up to its first list or map, and between others: maps may be made for them, in each item of a list.
+const FIELDS_MAX: usize = 32;
+const MEMBER_FIELDS_MAX: usize = 4;
 
 /// A path: fields, and between them the places where it branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,13 @@ impl Path {
             }
             parts.push(fields);
         }
-        if parts.iter().map(Vec::len).sum::<usize>() > STEPS_MAX {
-            return Err(format!("must have at most {STEPS_MAX} fields: {text:?}"));
+        let too_long = |(i, part): (usize, &Vec<String>)| {
+            part.len() > if i == 0 { FIELDS_MAX } else { MEMBER_FIELDS_MAX }
+        };
+        if parts.len() > FIELDS_MAX || parts.iter().enumerate().any(too_long) {
+            return Err(format!(
+                "must have at most {FIELDS_MAX} fields, and {MEMBER_FIELDS_MAX} behind []: {text:?}"
+            ));
         }
         let root = parts.first().and_then(|fields| fields.first()).map(String::as_str);
         match root {

@@ -76,13 +76,13 @@ impl Rule {
                 let (there, back) = permutation(map.get("values"))?;
                 Ok(Self::Values { at, there, back })
             }
+            _ if !at.is_single() => Err(format!(
+                ".{name} must not lead through lists or maps, where one value of the rule would be many"
+            )),
             "default" => {
                 let value = map.get("value").filter(|value| !value.is_null());
                 Ok(Self::Default { at, value: value.ok_or(".value is needed")?.clone() })
             }
-            _ if !at.is_single() => Err(format!(
-                ".{name} must not lead through lists or maps, whose members have no names to be kept under"
-            )),
             "keep" => Ok(Self::KeepOfHub { at }),
             _ => Ok(Self::KeepOfVersion { key: format!("{version} {at}"), at }),
         }
@@ -114,7 +114,7 @@ impl Rule {
             Self::Unwrap { from, to, key } => wrap(object, to, from, key, kept),
             Self::Values { at, back, .. } => replace(object, at, back),
             Self::Default { at, value } => at.visit(object, &mut |map| {
-                if get_mut(map, at.fields()) == Some(&mut value.clone()) {
+                if get_mut(map, at.fields()).is_some_and(|found| found == value) {
                     take(map, at.fields());
                 }
             }),
@@ -137,7 +137,8 @@ fn shift(object: &mut Value, from: &Path, to: &Path) {
 
 /// Makes a value a list of it, or takes the list that was kept where there is none.
 fn wrap(object: &mut Value, from: &Path, to: &Path, key: &str, kept: &mut Kept) {
-    let list = kept.remove(key);
+    // Of a list or map nothing is kept, whatever a client writes there.
+    let list = kept.remove(key).filter(|_| from.is_single());
     from.visit(object, &mut |map| {
         let wrapped = take(map, from.fields()).map(|value| vec![value].into());
         if let Some(list) = wrapped.or_else(|| list.clone()) {

@@ -124,6 +124,14 @@ fn mistakes_are_named() {
         (r#"{"hub":"v1","versions":{"a":[{"keep":".a[].b"}]}}"#, "versions.a[0].keep must not lead through"),
         (r#"{"hub":"v1","versions":{"a":[{"default":".a"}]}}"#, "versions.a[0].value is needed"),
         (
+            r#"{"hub":"v1","versions":{"a":[{"default":".a[].b","value":1}]}}"#,
+            "versions.a[0].default must not lead through",
+        ),
+        (
+            r#"{"hub":"v1","versions":{"a":[{"move":".a[].b","to":".a[].b1.c.d.e.f"}]}}"#,
+            "versions.a[0].to must have at most",
+        ),
+        (
             r#"{"hub":"v1","versions":{"a":[{"map":".a","values":{"x":"z","y":"z"}}]}}"#,
             r#"versions.a[0].values has "z" for "x" and for "y""#,
         ),

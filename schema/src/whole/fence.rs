@@ -17,7 +17,7 @@ pub(super) const KEYWORD: &str = "!kindom";
 /// The stack that one use may take, of the 2 MiB that a thread has.
 const STACK_MAX: usize = 1 << 20;
 
-/// About the time that the library takes for a visit of a subschema, in units of which a step takes about one nanosecond.
+/// About the time that the library takes for a visit of a subschema, in units of at most about a nanosecond.
 const VISIT: u64 = 200;
 /// The same for one of its keywords with a small value.
 const KEYWORD_VISIT: u64 = 50;

@@ -26,8 +26,8 @@ pub const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// About half a second of work for compiling a schema, and for deciding about an object.
-const COMPILING: Allowance = Allowance { units: 500_000_000, makes_errors: false };
-const DECIDING: Allowance = Allowance { units: 500_000_000, makes_errors: false };
+const COMPILING: Allowance = Allowance { units: 5_000_000_000, makes_errors: false };
+const DECIDING: Allowance = Allowance { units: 5_000_000_000, makes_errors: false };
 /// Less for saying what is wrong, as that takes memory: an error holds a copy of the value that it is about.
 const TELLING: Allowance = Allowance { units: 100_000_000, makes_errors: true };
 
@@ -70,11 +70,11 @@ impl WholeSchema {
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES_MAX))
             .with_keyword(fence::KEYWORD, |_, fence, _| fence::keyword(fence));
         let built = fence::within(COMPILING, || options.build(&fenced));
-        let validator = built.map_err(|_| "is too large, or nests too deeply".to_owned())?;
-        let whole = Self(
-            validator
-                .map_err(|error| format!("must be a JSON Schema: {}", errors::cut(error.to_string())))?,
-        );
+        let built = built.map_err(|_| "is too large, or nests too deeply".to_owned())?;
+        let whole = Self(built.map_err(|error| {
+            let why = errors::cut(error.to_string());
+            format!("must be a JSON Schema, with patterns of a bounded size and without look-around: {why}")
+        })?);
         match fence::within(DECIDING, || whole.0.is_valid(&EMPTY)) {
             Ok(_) => Ok(whole),
             Err(_) => Err("takes too long to evaluate, even for an empty object".to_owned()),
