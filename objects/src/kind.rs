@@ -184,7 +184,7 @@ impl TypeSpec {
                 }
                 None if stored.converts_by_webhook() => Conversion::Webhook,
                 None => match DeclaredConversion::of(stored) {
-                    Some(rules) => Conversion::Rules(Arc::new(rules)),
+                    Some(rules) => Conversion::Rules(rules),
                     None => Conversion::None,
                 },
             },

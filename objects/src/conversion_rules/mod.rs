@@ -13,6 +13,7 @@ mod trial;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kindom_api::{Map, Value, json};
 
@@ -72,10 +73,15 @@ impl DeclaredConversion {
         Ok(Self { hub, versions })
     }
 
-    /// Those of a registration; `None` without the annotation, or with one that is wrong, though it was checked when it was set.
+    /// Those of a registration; `None` without the annotation. With one that is wrong, as another program or a later version of this
+    /// one may have stored it, nothing is converted, so that nothing is lost.
     #[must_use]
-    pub fn of(registration: StoredRegistration<'_>) -> Option<Self> {
-        Self::parse(registration.annotation(RULES_ANNOTATION)?).ok()
+    pub fn of(registration: StoredRegistration<'_>) -> Option<Arc<dyn Convert>> {
+        let rules: Arc<dyn Convert> = match Self::parse(registration.annotation(RULES_ANNOTATION)?) {
+            Ok(rules) => Arc::new(rules),
+            Err(why) => Arc::new(Mistaken(why)),
+        };
+        Some(rules)
     }
 
     /// The mistake in an annotation's value for a registration; `None` if it is valid: it names versions that there are, and made-up
@@ -113,6 +119,15 @@ impl Convert for DeclaredConversion {
         }
         put_kept(&mut object, kept);
         Ok(object)
+    }
+}
+
+/// Rules that cannot be read, and why.
+struct Mistaken(String);
+
+impl Convert for Mistaken {
+    fn convert(&self, _: &Value, _: &str, _: &str) -> Result<Value, String> {
+        Err(format!("the annotation {RULES_ANNOTATION} of its registration cannot be read: {}", self.0))
     }
 }
 

@@ -186,6 +186,21 @@ fn a_loss_is_found_and_shown() {
     assert_eq!(told.unwrap(), r#"there is no version "v2""#);
 }
 
+/// Nobody can set such an annotation, but another program may store it.
+#[test]
+fn rules_that_cannot_be_read_convert_nothing() {
+    let of = |annotation: &str| {
+        let tree = tree(&format!(r#"{{"metadata":{{"annotations":{{{annotation}}}}}}}"#));
+        DeclaredConversion::of(StoredRegistration::new(&tree))
+            .map(|rules| rules.convert(&tree, "v1", "v2").unwrap_err())
+    };
+    assert_eq!(of(""), None);
+    let told =
+        of(r#""conversion.kindom.dev/rules":"{\"hub\":\"v1\",\"versions\":{\"v2\":[{\"later\":1}]}}""#)
+            .unwrap();
+    assert!(told.contains("cannot be read: versions.v2[0] must have exactly one of"), "{told}");
+}
+
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
