@@ -11,7 +11,7 @@ use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -19,11 +19,9 @@ use crate::Error;
 use crate::metrics::Metrics;
 
 /// The most connections at a time; others wait.
-const CONNECTIONS_MAX: usize = 32;
-/// The time that a request may take, its headers and its answer included.
-const REQUEST: Duration = Duration::from_secs(10);
-/// The time that a connection may last.
-const CONNECTION: Duration = Duration::from_mins(5);
+const CONNECTIONS_MAX: usize = 256;
+/// The time that a connection may last, which has one request: whoever sends nothing must not keep probes waiting.
+const CONNECTION: Duration = Duration::from_secs(10);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -74,7 +72,8 @@ impl Monitor {
             connections.spawn(async move {
                 let answer = service_fn(move |request| std::future::ready(answer(&request, &metrics)));
                 let mut http = http1::Builder::new();
-                let http = http.timer(TokioTimer::new()).header_read_timeout(REQUEST);
+                // The time of the whole connection bounds the headers', too.
+                let http = http.keep_alive(false).header_read_timeout(None);
                 let served = timeout(CONNECTION, http.serve_connection(TokioIo::new(stream), answer)).await;
                 if let Ok(Err(error)) = served {
                     tracing::debug!(%error, "a connection for metrics ended");

@@ -53,9 +53,18 @@ fn field_errors(error: &ValidationError<'_>) -> Vec<Error> {
                 ValidationErrorKind::Type { .. } => ErrorType::TypeInvalid,
                 _ => ErrorType::Invalid,
             };
-            let detail = cut(error.masked_with("it").to_string());
+            let detail = explanation(error);
             one(kind, field, value(error.instance()), format!("{detail} (of its JSON Schema)"))
         }
+    }
+}
+
+/// The library's words, unless they show schemas, which are not as they were written.
+fn explanation(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Not { .. } => "it matches a schema that it must not match".to_owned(),
+        ValidationErrorKind::PropertyNames { error } => format!("a name in it: {}", explanation(error)),
+        _ => cut(error.masked_with("it").to_string()),
     }
 }
 

@@ -41,6 +41,17 @@ fn what_structural_schemas_cannot_say_is_held() {
 }
 
 #[test]
+fn errors_show_no_schema() {
+    let not = r#"{"not":{"required":["a"]},"propertyNames":{"not":{"pattern":"^b"}}}"#;
+    let told = "it matches a schema that it must not match (of its JSON Schema)";
+    assert_eq!(errors(not, r#"{"a":1}"#), [format!(r#"<nil>: Invalid value: {{"a":1}}: {told}"#)]);
+    assert_eq!(
+        errors(not, r#"{"b":1}"#),
+        [format!(r#"<nil>: Invalid value: {{"b":1}}: a name in it: {told}"#)]
+    );
+}
+
+#[test]
 fn a_schema_that_cannot_be_kept_to_is_refused() {
     let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(40), "}".repeat(40));
     let twice_at_once =
