@@ -83,7 +83,7 @@ impl Manager {
         self.monitor.as_ref().and_then(Monitor::address)
     }
 
-    /// What its controllers did.
+    /// The counts of its controllers' calls.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.metrics.clone()

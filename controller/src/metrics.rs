@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use tokio::time::Instant;
 
 use crate::controller::Controller;
@@ -39,6 +39,8 @@ struct LeaseLabels {
     name: String,
 }
 
+type Durations = Family<ControllerLabels, Histogram, fn() -> Histogram>;
+
 /// The metrics of a manager. Clones count together.
 #[derive(Clone)]
 pub struct Metrics {
@@ -46,7 +48,7 @@ pub struct Metrics {
     results: Family<ResultLabels, Counter>,
     errors: Family<ControllerLabels, Counter>,
     panics: Family<ControllerLabels, Counter>,
-    durations: Family<ControllerLabels, Histogram, fn() -> Histogram>,
+    durations: Durations,
     active: Family<ControllerLabels, Gauge>,
     leading: Family<LeaseLabels, Gauge>,
 }
@@ -63,44 +65,48 @@ impl Default for Metrics {
     fn default() -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let mut registry = Registry::default();
-        let results = Family::default();
-        registry.register(
-            "controller_runtime_reconcile",
-            "Total number of reconciliations per controller",
-            results.clone(),
-        );
-        let errors = Family::default();
-        registry.register(
-            "controller_runtime_reconcile_errors",
-            "Total number of reconciliation errors per controller",
-            errors.clone(),
-        );
-        let panics = Family::default();
-        registry.register(
-            "controller_runtime_reconcile_panics",
-            "Total number of reconciliation panics per controller",
-            panics.clone(),
-        );
-        let durations = Family::new_with_constructor(histogram);
-        registry.register(
+        let of = &mut registry;
+        let durations: Durations = Family::new_with_constructor(histogram);
+        of.register(
             "controller_runtime_reconcile_time_seconds",
             "Length of time per reconciliation per controller",
             durations.clone(),
         );
-        let active = Family::default();
-        registry.register(
+        // The format adds `_total` to counters.
+        let results =
+            family(of, "controller_runtime_reconcile", "Total number of reconciliations per controller");
+        let errors = family(
+            of,
+            "controller_runtime_reconcile_errors",
+            "Total number of reconciliation errors per controller",
+        );
+        let panics = family(
+            of,
+            "controller_runtime_reconcile_panics",
+            "Total number of reconciliation panics per controller",
+        );
+        let active = family(
+            of,
             "controller_runtime_active_workers",
             "Number of currently used workers per controller",
-            active.clone(),
         );
-        let leading = Family::default();
-        registry.register(
+        let leading = family(
+            of,
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master",
-            leading.clone(),
         );
         Self { registry: Arc::new(registry), results, errors, panics, durations, active, leading }
     }
+}
+
+/// A new family, which the registry shows.
+fn family<L, M>(registry: &mut Registry, name: &str, help: &str) -> Family<L, M>
+where
+    Family<L, M>: Metric + Default + Clone,
+{
+    let family = Family::default();
+    registry.register(name, help, family.clone());
+    family
 }
 
 impl fmt::Debug for Metrics {

@@ -46,7 +46,7 @@ pub struct VersionSpec {
 pub struct CompiledVersion {
     /// Its schema, shared with all versions and types that have the same; none for built-in types, whose strategy knows.
     pub schema: Option<Arc<Schema>>,
-    /// What the registration says beyond it ([`whole::ANNOTATION`]); or why that says nothing, if another program stored it.
+    /// The registration's whole schema ([`whole::ANNOTATION`]); or the mistake in it, if another program stored it.
     pub whole: Option<Result<WholeSchema, String>>,
     /// Its table.
     pub columns: Columns,

@@ -217,21 +217,3 @@ fn permutation(pairs: Option<&Value>) -> Result<Tables, String> {
     }
     Ok((there, back))
 }
-
-/// A map without fields that say nothing: null, and empty maps and lists, which count as absent.
-pub(super) fn without_empty(value: &mut Value) {
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Object(map) => map.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    };
-    match value {
-        Value::Object(map) => map.retain(|_, value: &mut Value| {
-            without_empty(value);
-            !is_empty(value)
-        }),
-        Value::Array(items) => items.iter_mut().for_each(without_empty),
-        _ => {}
-    }
-}

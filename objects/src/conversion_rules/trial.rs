@@ -1,4 +1,4 @@
-//! Whether rules lose something, tried on objects that the schemas of the versions make up.
+//! A trial of rules for losses, on objects that the schemas of the versions make up.
 
 use kindom_api::names::api_version;
 use kindom_api::{Map, Value};
@@ -6,7 +6,6 @@ use kindom_schema::Schema;
 use kindom_schema::samples::Samples;
 
 use super::DeclaredConversion;
-use super::rule::without_empty;
 use crate::Convert as _;
 use crate::stored_registration::StoredRegistration;
 
@@ -122,4 +121,22 @@ fn shown(value: &Value) -> String {
         text.push('…');
     }
     text
+}
+
+/// Takes away the fields that say nothing: null, and empty maps and lists, which count as absent.
+fn without_empty(value: &mut Value) {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(map) => map.retain(|_, value: &mut Value| {
+            without_empty(value);
+            !is_empty(value)
+        }),
+        Value::Array(items) => items.iter_mut().for_each(without_empty),
+        _ => {}
+    }
 }

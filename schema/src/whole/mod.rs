@@ -56,7 +56,7 @@ impl WholeSchema {
     /// Compiles the text of a schema.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake in it, in words.
     pub fn compile(text: &str) -> Result<Self, String> {
         let schema: serde_json::Value =
             serde_json::from_str(text).map_err(|error| format!("must be a JSON Schema: {error}"))?;

@@ -48,7 +48,7 @@ const INNER: &str = "/allOf/1";
 /// cannot stand among a subschema's own keywords, as the library calls keywords that it does not know last.
 ///
 /// # Errors
-/// What it has that is not taken: another dialect, a reference that leads out of it or to no schema, too much nesting.
+/// The part of it that is not taken: another dialect, a reference that leads out of it or to no schema, too much nesting.
 pub(super) fn fenced(mut schema: Value) -> Result<Value, String> {
     let root = schema.as_object().ok_or("must be a JSON object")?;
     match root.get("$schema").map(|dialect| dialect.as_str().unwrap_or_default().trim_end_matches('#')) {
