@@ -16,7 +16,7 @@ use crate::audience::Audience;
 use crate::authn::{Attributes, deny};
 use crate::cost;
 use crate::discovery::{self, Group};
-use crate::groups::{generation, groups, remote};
+use crate::groups::{Shown, groups};
 use crate::head::{Head, header_of};
 use crate::json_schemas::{self, Wanted};
 use crate::negotiate::{AGGREGATED_DISCOVERY, Endpoint, accept, wants_aggregated_discovery};
@@ -68,6 +68,7 @@ pub(crate) async fn serve(
     let any_method = match segments.as_slice() {
         ["apis", group] | ["apis", group, _] if !reads => groups(app, audience)
             .await?
+            .groups
             .iter()
             .any(|g| g.name == *group && g.priority == Priorities::REGISTERED.group),
         _ => false,
@@ -104,7 +105,7 @@ pub(crate) async fn serve(
         ["api"] | ["apis"] => root(app, request, audience, segments == ["api"], reached).await,
         ["api", "v1"] => resource_list(app, request, audience, "", "v1").await,
         ["apis", group] => {
-            let groups = groups(app, audience).await?;
+            let groups = groups(app, audience).await?.groups;
             let found = groups.iter().find(|g| g.name == *group).ok_or(RequestError::NotFound)?;
             plain(request, discovery::api_group(found))
         }
@@ -166,7 +167,7 @@ async fn paths(app: &App, audience: Audience) -> Result<Vec<String>, Failure> {
     ]
     .map(str::to_owned)
     .to_vec();
-    for group in groups(app, audience).await?.iter().filter(|g| !g.name.is_empty()) {
+    for group in groups(app, audience).await?.groups.iter().filter(|g| !g.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.name)));
     }
@@ -184,9 +185,8 @@ async fn root(
     reached: Option<SocketAddr>,
 ) -> Result<Response, Failure> {
     let header = header_of(request, header::ACCEPT);
-    let groups = groups(app, audience).await?;
+    let Shown { groups, generation, .. } = groups(app, audience).await?;
     if wants_aggregated_discovery(header) {
-        let generation = generation(app, &remote(app, audience));
         let known = app.documents.with(generation, |cache| cache.aggregated.get(&(audience, core)).cloned());
         let document = known.unwrap_or_else(|| {
             let (own, named): (Vec<Group>, Vec<Group>) =
@@ -221,7 +221,7 @@ async fn resource_list(
     group: &str,
     version: &str,
 ) -> Result<Response, Failure> {
-    let groups = groups(app, audience).await?;
+    let groups = groups(app, audience).await?.groups;
     let found = groups.iter().find(|g| g.name == group);
     let found =
         found.and_then(|g| g.versions.iter().find(|v| v.name == version)).ok_or(RequestError::NotFound)?;

@@ -37,14 +37,23 @@ pub(crate) async fn fresh(app: &App, audience: Audience) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The groups that an audience is shown at one moment.
+pub(crate) struct Shown {
+    pub(crate) groups: Arc<Vec<Group>>,
+    pub(crate) remote: Arc<RemoteVersions>,
+    /// The state that they show. What is made of them is kept under it: asked for again, it may be a later one.
+    pub(crate) generation: (u64, u64),
+}
+
 /// The served groups, as [`fresh`] leaves them; made again when the routes have changed.
-pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Group>>, Failure> {
+pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Shown, Failure> {
     fresh(app, audience).await?;
     let routes = app.state.registry.routes();
     let remote = remote(app, audience);
-    let generation = generation(app, &remote);
+    // Before the table, which may be a later one for a moment, but not an earlier one.
+    let generation = (routes.generation(), remote.generation);
     if let Some(groups) = app.documents.with(generation, |cache| cache.groups.get(&audience).cloned()) {
-        return Ok(groups);
+        return Ok(Shown { groups, remote, generation });
     }
     let table = routes.table();
     let mut groups: Vec<Group> =
@@ -52,7 +61,7 @@ pub(crate) async fn groups(app: &App, audience: Audience) -> Result<Arc<Vec<Grou
     add_remote(&mut groups, &remote);
     let groups = Arc::new(groups);
     app.documents.with(generation, |cache| cache.groups.insert(audience, Arc::clone(&groups)));
-    Ok(groups)
+    Ok(Shown { groups, remote, generation })
 }
 
 /// The group-versions of other servers that an audience is shown. A host forwards to them itself, or does not want them.
@@ -61,11 +70,6 @@ pub(crate) fn remote(app: &App, audience: Audience) -> Arc<RemoteVersions> {
         Some(aggregator) if audience == Audience::Client => aggregator.versions(),
         _ => Arc::default(),
     }
-}
-
-/// Numbers the state that documents depend on: that of the routes, and that of other servers' group-versions.
-pub(crate) fn generation(app: &App, remote: &RemoteVersions) -> (u64, u64) {
-    (app.state.registry.routes().generation(), remote.generation)
 }
 
 /// Adds the versions of other servers. Of a group that is here too, the higher priority counts.

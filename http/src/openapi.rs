@@ -25,7 +25,7 @@ use crate::RequestError;
 use crate::app::App;
 use crate::audience::Audience;
 use crate::cost;
-use crate::groups::{fresh, generation, groups, remote};
+use crate::groups::{Shown, fresh, groups, remote};
 use crate::head::{Head, header_of};
 use crate::negotiate::{Endpoint, JSON, accept, preferred};
 use crate::query::Query;
@@ -165,14 +165,11 @@ impl Iterator for Pieces {
 
 /// `/openapi/v3`: where each group-version's document is, by its hash.
 pub(crate) async fn index(app: &App, request: &Head, audience: Audience) -> Result<Response, Failure> {
-    let groups = groups(app, audience).await?;
-    let routes = app.state.registry.routes();
-    let remote = remote(app, audience);
-    let generation = generation(app, &remote);
+    let Shown { groups, remote, generation } = groups(app, audience).await?;
     if let Some(known) = app.documents.with(generation, |cache| cache.indexes.get(&audience).cloned()) {
         return Ok(tagged(request, &known, JSON));
     }
-    let table = routes.table();
+    let table = app.state.registry.routes().table();
     let mut paths = kindom_api::Map::new();
     for group in groups.iter() {
         for version in &group.versions {

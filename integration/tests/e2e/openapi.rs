@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{CRDS, condition, crd, object, register, until_gone, version};
 
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const GROUP: &str = "described.example.com";
 
@@ -256,4 +257,32 @@ async fn documents_of_many_types_are_never_there_as_a_whole() {
     let grown = server.peak_memory_bytes().unwrap() - before;
     println!("{types} types: documents of {length} bytes, {grown} bytes more at the peak");
     assert!(grown < u64::try_from(length).unwrap() / 2, "{grown} bytes for documents of {length}");
+}
+
+/// Documents are kept until something changes, so one that is made while something changes must not be kept as the later one:
+/// clients would be shown the past until the next change.
+#[tokio::test]
+async fn documents_that_are_asked_for_while_types_come_are_not_kept_too_long() {
+    let (_server, client) = started().await;
+    let mut asking = tokio::task::JoinSet::new();
+    for path in ["/apis", "/openapi/v3", "/apis", "/openapi/v3"] {
+        let client = client.clone();
+        asking.spawn(async move {
+            loop {
+                client.request("GET", path).accept(AGGREGATED).send().await.unwrap();
+            }
+        });
+    }
+    for number in 0..count(100, 1000) {
+        let group = format!("g{number}.example.com");
+        register(&client, &crd(&group, "lamps", "Lamp", "Namespaced")).await;
+        let shown = client.request("GET", "/apis").accept(AGGREGATED).send().await.unwrap().json();
+        let groups = shown["items"].as_array().unwrap();
+        assert!(groups.iter().any(|item| item["metadata"]["name"] == *group), "{group}");
+        let index = client.get("/openapi/v3").await.unwrap().json();
+        assert!(index["paths"].get(format!("apis/{group}/v1")).is_some(), "{group}");
+        client.delete(&format!("{CRDS}/lamps.{group}")).await.unwrap().expect_status(200).unwrap();
+        until_gone(&client, CRDS, &format!("lamps.{group}")).await;
+    }
+    assert!(asking.try_join_next().is_none(), "a reader failed");
 }
