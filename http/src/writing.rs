@@ -143,11 +143,18 @@ async fn short_names_elsewhere(call: &Call<'_>, written: &Written) -> Vec<String
     call.state.registry.short_names_elsewhere(StoredRegistration::new(&tree))
 }
 
-/// The answer to a dry run of a create has no resourceVersion.
+/// The answer to a dry run of a create has no resourceVersion, and neither has the row of its table.
 fn without_revision(reply: Reply) -> Result<Reply, Failure> {
     reply.map_tree(|tree| {
-        if let Some(metadata) = tree.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
+        remove_revision(tree);
+        if let Some(Value::Array(rows)) = tree.get_mut("rows") {
+            rows.iter_mut().filter_map(|row| row.get_mut("object")).for_each(remove_revision);
         }
     })
+}
+
+fn remove_revision(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
 }
