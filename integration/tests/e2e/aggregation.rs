@@ -6,10 +6,9 @@ use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
 use crate::authority::{Authority, Files};
-use crate::support::{crd, register};
+use crate::support::{AGGREGATED, crd, register};
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A server that trusts the front proxies of a host, and the host's proxy.
 struct Aggregated {

@@ -3,9 +3,8 @@
 use kindom_integration::{Client, Server, count};
 use serde_json::{Value, json};
 
-use crate::support::{CRDS, condition, crd, object, register, until_gone, version};
+use crate::support::{AGGREGATED, CRDS, condition, crd, object, register, until_gone, version};
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const GROUP: &str = "described.example.com";
 

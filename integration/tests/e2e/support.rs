@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 const NEVER: Duration = Duration::from_secs(60);
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
+/// The media type of aggregated discovery.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 /// A registration of `<plural>.<group>` at version v1, with a small schema:
 /// `spec.size` (1 to 100, default 1), `spec.colour` (an enum), `spec.note`, and an open `status`.
 pub(crate) fn crd(group: &str, plural: &str, kind: &str, scope: &str) -> Value {

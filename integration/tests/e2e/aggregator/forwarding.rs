@@ -14,10 +14,9 @@ use tokio::task::JoinSet;
 
 use super::chain::{Chain, SERVICES, api_service, authorities, available, front, front_with, scaled};
 use crate::authority::{Authority, Files};
-use crate::support::{crd, eventually, object, register};
+use crate::support::{AGGREGATED, crd, eventually, object, register};
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 fn groups(answer: &Answer) -> Vec<String> {
     let items = answer.json()["items"].as_array().unwrap().clone();

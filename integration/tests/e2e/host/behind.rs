@@ -4,12 +4,11 @@ use kindom_integration::{Caller, Client, Host, Proxy, Server, ServerOptions, too
 use serde_json::Value;
 
 use crate::sessions;
-use crate::support::{eventually, until};
+use crate::support::{AGGREGATED, eventually, until};
 
 /// The namespace and the name of the Service.
 const NAMESPACE: &str = "kindom-system";
 /// The media type of discovery of all groups at once.
-pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
 /// A host, a kindom behind it, and the address that the host knows, which stays when kindom comes back on another port.

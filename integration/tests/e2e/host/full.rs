@@ -9,12 +9,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use super::Behind;
-use super::behind::AGGREGATED;
 use crate::chaos::{actors, kill};
 use crate::load::{self, Type, Watcher, Writer};
 use crate::secrets;
 use crate::sessions;
-use crate::support::{crd, eventually, object, register};
+use crate::support::{AGGREGATED, crd, eventually, object, register};
 
 const WRITERS: usize = 4;
 /// The kills of each actor, and of each server.
