@@ -178,7 +178,8 @@ impl Held {
     /// Dropping the future loses nothing.
     pub(crate) async fn change(&mut self) -> Result<Left, DrainError> {
         let mut next = self.watch.commits.recv().await;
-        for _ in 0..CHANGES_AT_ONCE {
+        let mut folded = 0;
+        loop {
             let commit = match next {
                 Some(Ok(commit)) => commit,
                 Some(Err(StorageError::Compacted { .. })) => return Ok(Left::Unsettled),
@@ -187,6 +188,11 @@ impl Held {
             };
             if !self.fold(&commit) {
                 return Ok(Left::Unsettled);
+            }
+            folded += 1;
+            // What is taken out of the queue is counted: no more is taken than this turn folds.
+            if folded == CHANGES_AT_ONCE {
+                break;
             }
             match self.watch.commits.try_recv() {
                 Ok(item) => next = Some(item),

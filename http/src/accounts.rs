@@ -193,7 +193,8 @@ impl Living<'_> {
         time.and_then(|time| meta::time::parse(time).ok()).is_none_or(|time| time < self.now - LEEWAY)
     }
 
-    /// The object of a name, as this process knows it; as the store has it, if it is not known with this uid.
+    /// The object of a name, as this process knows it, its own writes included; as the store has it, if it is not known with
+    /// this uid.
     async fn object(
         &self,
         plural: &str,
@@ -203,7 +204,7 @@ impl Living<'_> {
     ) -> Result<Option<Arc<StoredObject>>, Rejected> {
         let Some(handle) = self.registry.routes().get("", plural) else { return Ok(None) };
         let key = TypeSpec::object_key(namespace, name);
-        let found = read(&handle, &key, Freshness::Any).await?;
+        let found = read(&handle, &key, Freshness::AtLeast(handle.written())).await?;
         if found.as_ref().is_some_and(|found| found.uid() == uid) {
             return Ok(found);
         }

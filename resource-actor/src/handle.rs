@@ -73,6 +73,8 @@ struct Cell {
     spec: Arc<SpecSender>,
     /// The revision at which the type ended; 0 while it has not.
     ended: AtomicU64,
+    /// The revision of the last write that was answered.
+    written: AtomicU64,
     awake: ArcSwapOption<Awake>,
     /// Held while it awakes or falls asleep.
     turning: Mutex<()>,
@@ -104,6 +106,7 @@ impl ResourceHandle {
                 strategy,
                 spec,
                 ended: AtomicU64::new(0),
+                written: AtomicU64::new(0),
                 awake: ArcSwapOption::empty(),
                 turning: Mutex::new(()),
                 used: AtomicBool::new(false),
@@ -446,6 +449,12 @@ impl ResourceHandle {
         &self.cell.watches
     }
 
+    /// The revision of the last write of the type that was answered here; 0 before the first.
+    #[must_use]
+    pub fn written(&self) -> Revision {
+        Revision(self.cell.written.load(Ordering::Acquire))
+    }
+
     /// Commits a planned write through the actor. An admitted commit outlives this call.
     ///
     /// # Errors
@@ -454,7 +463,7 @@ impl ResourceHandle {
         check_count(&txn);
         let mut awake = self.awake()?;
         let outcome = loop {
-            if let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await? {
+            if let Some(outcome) = self.commit_on(&awake, &txn, deadline).await? {
                 break outcome;
             }
             let next = self.awake()?;
@@ -478,15 +487,23 @@ impl ResourceHandle {
         check_count(&txn);
         let awake = self.cell.awake.load_full();
         if let Some(awake) = awake
-            && let Some(outcome) = Self::commit_on(&awake, &txn, deadline).await?
+            && let Some(outcome) = self.commit_on(&awake, &txn, deadline).await?
         {
             self.until_readable(&awake, &outcome, deadline).await;
             return Ok(outcome);
         }
         match timeout_at(deadline.instant(), self.cell.deps.storage.txn(txn)).await {
-            Ok(outcome) => Ok(outcome?),
+            Ok(outcome) => self.answered(outcome),
             Err(_) => Err(WriteError::Unknown),
         }
+    }
+
+    /// Notes the revision of a commit before its caller knows of it.
+    fn answered(&self, outcome: Result<TxnOutcome, StorageError>) -> Result<TxnOutcome, WriteError> {
+        if let Ok(TxnOutcome::Committed { revision }) = outcome {
+            self.cell.written.fetch_max(revision.0, Ordering::AcqRel);
+        }
+        Ok(outcome?)
     }
 
     /// Waits a while until the committed change is in the snapshot.
@@ -501,6 +518,7 @@ impl ResourceHandle {
 
     /// Commits through this actor; none if it was stopped before it admitted the commit.
     async fn commit_on(
+        &self,
         awake: &Awake,
         txn: &Txn,
         deadline: Deadline,
@@ -517,7 +535,7 @@ impl ResourceHandle {
                 Err(AskError::DeadlineExceeded { delivered: false }) => return Err(late()),
             }
             match timeout_at(deadline.instant(), outcome).await {
-                Ok(Ok(outcome)) => return Ok(Some(outcome?)),
+                Ok(Ok(outcome)) => return self.answered(outcome).map(Some),
                 // The reply was dropped: the actor fell before it admitted the commit. Its successor may.
                 Ok(Err(_)) if !deadline.passed() => {}
                 Ok(Err(_)) => return Err(late()),

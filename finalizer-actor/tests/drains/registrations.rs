@@ -130,6 +130,30 @@ fn progress_is_told_at_a_bounded_rate() {
     });
 }
 
+/// However many objects are released at once, all are counted.
+#[test]
+fn a_drain_counts_all_that_is_released_at_once() {
+    run(13, 0, |world| async move {
+        let widgets = world.established("widgets").await;
+        let key = |i: usize| format!("{}ns/o{i:04}", widgets.prefix());
+        for i in 0..1_000 {
+            let json = format!(
+                r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"finalizers":["g.io/x"],"name":"o{i:04}","namespace":"ns","uid":"{i}"}}}}"#
+            );
+            world.put(&key(i), json);
+        }
+        world.delete(NAME).await.unwrap();
+        world
+            .until(&world.registrations, async || message(&world).await.contains("g.io/x in 1000 objects"))
+            .await;
+        // Before anybody else has a turn.
+        for i in 0..1_000 {
+            world.remove(&key(i));
+        }
+        world.until_gone(NAME).await;
+    });
+}
+
 /// A type that nobody uses is drained without being loaded.
 #[test]
 fn a_type_that_is_asleep_is_drained_asleep() {

@@ -1,6 +1,6 @@
 //! Service accounts: the tokens that they get, whom those make, and when they end (`http/src/accounts.rs`).
 
-use kindom_integration::{Client, ClusterOptions, Server, ServerOptions};
+use kindom_integration::{Client, ClusterOptions, Server, ServerOptions, count};
 use serde_json::{Value, json};
 
 use crate::shell::prints;
@@ -88,6 +88,32 @@ async fn a_token_ends_with_its_account_and_with_what_it_is_bound_to() {
     assert_eq!(who(&server, &free).await, is_nobody());
     account(&client, "builder").await;
     assert_eq!(who(&server, &free).await, is_nobody());
+}
+
+/// Who has seen the answer to a deletion finds that the tokens end with it, even where the store is another process that
+/// answers before it tells of the change.
+#[tokio::test]
+async fn a_token_is_over_when_the_deletion_is_answered() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    account(&client, "builder").await;
+    const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+    for round in 0..count(100, 2_000) {
+        let secret = json!({ "metadata": { "name": "s" } });
+        client.post(SECRETS, &secret).await.unwrap().expect_status(201).unwrap();
+        let to = json!({ "boundObjectRef": { "apiVersion": "v1", "kind": "Secret", "name": "s" } });
+        let bound = token(&client, "builder", to).await;
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": bound }
+        });
+        let holds = async || {
+            let answer = client.post("/apis/authentication.k8s.io/v1/tokenreviews", &review).await;
+            answer.unwrap().expect_status(201).unwrap().at("/status/authenticated") == true
+        };
+        assert!(holds().await, "round {round}");
+        client.delete(&format!("{SECRETS}/s")).await.unwrap().expect_status(200).unwrap();
+        assert!(!holds().await, "round {round}");
+    }
 }
 
 #[tokio::test]
