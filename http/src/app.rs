@@ -15,7 +15,7 @@ use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
 use crate::in_flight::{InFlight, InFlightMax};
-use crate::metrics::{CertificateEnds, HostMetrics, Metrics};
+use crate::metrics::{CertificateEnds, HostMetrics, Metrics, WebhookMetrics};
 use crate::snapshot::{Sender, Snapshots};
 use crate::state::{Bounds, State};
 use crate::tagged::Documents;
@@ -40,6 +40,8 @@ pub struct Config {
     pub collector: Collector,
     /// Counts the reviews; `None` without a host.
     pub host_metrics: Option<HostMetrics>,
+    /// Counts the questions to conversion webhooks.
+    pub webhook_metrics: WebhookMetrics,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
     /// The actors, to list and to kill; none unless chaos is enabled.
@@ -87,6 +89,7 @@ impl App {
         if let Some(host) = config.host_metrics {
             metrics.add_host(host);
         }
+        metrics.add_webhooks(config.webhook_metrics);
         let budget = Budget::new(config.memory_budget_bytes);
         metrics.add_load(Arc::clone(&budget), config.processors.clone());
         let bounds =

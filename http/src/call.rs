@@ -7,6 +7,7 @@ use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
 use kindom_api::User;
 use kindom_codec::{Format, protobuf};
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::ReadError;
 use kindom_resource_actor::{Knowledge, ResourceHandle};
@@ -42,6 +43,11 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Does some work in which objects are converted, however often a webhook has to be asked for it.
+    pub(crate) async fn converting<T>(&self, spec: &TypeSpec, work: impl FnMut() -> T) -> T {
+        self.handle.converting(spec, &mut Conversions::default(), self.deadline, work).await
+    }
+
     pub(crate) fn header(&self, name: header::HeaderName) -> &str {
         header_of(self.request, name)
     }

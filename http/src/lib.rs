@@ -79,6 +79,6 @@ pub use collector::Collector;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
 pub use in_flight::InFlightMax;
-pub use metrics::{CertificateEnds, HostMetrics, ReviewMetrics};
+pub use metrics::{CertificateEnds, HostMetrics, ReviewMetrics, WebhookMetrics};
 pub use server::{Credentials, Running, ServeError, StopHandle, serve};
 pub use snapshot::Snapshots;

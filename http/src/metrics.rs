@@ -1,18 +1,21 @@
 //! Counters under Kubernetes' names, in the Prometheus text format.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::Processors;
+use kindom_resource_actor::EndedReview;
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::budget::Budget;
@@ -92,6 +95,73 @@ impl ReviewMetrics {
     pub fn looked_up(&self, found: bool) {
         let status = if found { "hit" } else { "miss" };
         self.lookups.get_or_create(&StatusLabels { status }).inc();
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+    failure_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConversionLabels {
+    crd_name: String,
+    from_version: String,
+    to_version: String,
+    succeeded: &'static str,
+}
+
+/// Upstream's buckets for reviews by conversion webhooks, in seconds (apiextensions `pkg/apiserver/conversion/metrics.go`).
+const CONVERSION_BUCKETS: [f64; 15] =
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+
+/// The conversions that have metrics of their own; registrations come and go, and metrics stay.
+const CONVERSIONS_MAX: usize = 1000;
+
+/// Counts the questions to conversion webhooks. Clones count together.
+#[derive(Clone)]
+pub struct WebhookMetrics {
+    requests: Family<ResultLabels, Counter>,
+    durations: Family<ResultLabels, Histogram, fn() -> Histogram>,
+    by_registration: Family<ConversionLabels, Histogram, fn() -> Histogram>,
+    seen: Arc<Mutex<HashSet<ConversionLabels>>>,
+}
+
+impl Default for WebhookMetrics {
+    fn default() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(CONVERSION_BUCKETS);
+        let by_registration: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
+        Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            by_registration: Family::new_with_constructor(by_registration),
+            seen: Arc::default(),
+        }
+    }
+}
+
+impl WebhookMetrics {
+    /// Counts a review that has ended.
+    pub fn count(&self, review: &EndedReview<'_>) {
+        let took = review.took.as_secs_f64();
+        let labels = match review.failure {
+            None => ResultLabels { result: "success", failure_type: "" },
+            Some(failure) => ResultLabels { result: "failure", failure_type: failure.label() },
+        };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&labels).observe(took);
+        let labels = ConversionLabels {
+            crd_name: review.registration.to_owned(),
+            from_version: review.from.to_owned(),
+            to_version: review.to.to_owned(),
+            succeeded: if review.failure.is_none() { "true" } else { "false" },
+        };
+        let mut seen = self.seen.lock();
+        if seen.contains(&labels) || seen.len() < CONVERSIONS_MAX {
+            self.by_registration.get_or_create(&labels).observe(took);
+            seen.insert(labels);
+        }
     }
 }
 
@@ -206,6 +276,21 @@ impl Metrics {
         registry.register("authentication_token_cache_request", help, tokens.lookups);
         let help = "Questions of access that were looked up in memory";
         registry.register("kindom_delegated_authz_cache_request", help, access.lookups);
+    }
+
+    /// Adds the questions to conversion webhooks.
+    pub(crate) fn add_webhooks(&mut self, webhooks: WebhookMetrics) {
+        let registry = &mut self.registry;
+        let help = "Questions to conversion webhooks, by result";
+        registry.register("apiserver_conversion_webhook_request", help, webhooks.requests);
+        let help = "The duration of questions to conversion webhooks, in seconds";
+        registry.register("apiserver_conversion_webhook_duration_seconds", help, webhooks.durations);
+        let help = "The duration of conversions by webhooks, in seconds";
+        registry.register(
+            "apiserver_crd_conversion_webhook_duration_seconds",
+            help,
+            webhooks.by_registration,
+        );
     }
 
     /// Adds what requests hold and wait for.

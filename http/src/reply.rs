@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use kindom_actor_kit::dear;
 use kindom_api::{GroupResource, Value};
+use kindom_objects::conversion::Conversion;
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
 
@@ -146,7 +148,7 @@ const PIECE_BYTES: usize = 128 << 10;
 /// A list in the shape that the client takes, in pieces.
 pub(crate) async fn list_reply(
     call: &Call<'_>,
-    listed: Listed,
+    mut listed: Listed,
     accepted: Accepted,
     warnings: Vec<String>,
 ) -> Result<Response, Failure> {
@@ -183,7 +185,9 @@ pub(crate) async fn list_reply(
     };
     let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
     dear(cost::answer(call.request, bytes, accepted) + convert).await?;
+    let conversions = convert_ahead(call, &mut listed).await?;
     let pieces = ListPieces {
+        conversions,
         spec: Arc::clone(spec),
         version: version.name.clone(),
         resource: call.resource(),
@@ -199,6 +203,39 @@ pub(crate) async fn list_reply(
     Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
 }
 
+/// The answers of the type's webhook to all that a list asks of it: pieces are made where nobody can wait.
+async fn convert_ahead(call: &Call<'_>, listed: &mut Listed) -> Result<Conversions, Failure> {
+    let (spec, version) = (&*call.spec, call.version()?);
+    let mut conversions = Conversions::default();
+    if !matches!(spec.conversion, Conversion::Webhook(_)) {
+        return Ok(conversions);
+    }
+    let other = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
+    let other: Vec<&Arc<StoredObject>> = other.collect();
+    let mut left = other.as_slice();
+    while !left.is_empty() {
+        let (mut bytes, held) = (0, conversions.bytes());
+        let fitting = left.iter().take_while(|object| {
+            bytes += object.json().len();
+            bytes <= CONVERTED_AT_ONCE
+        });
+        let (some, behind) = left.split_at(fitting.count().max(1));
+        left = behind;
+        let see = || {
+            for object in some {
+                // The piece that it is in says what is wrong.
+                let _ = render::internal(spec, version, object);
+            }
+        };
+        call.handle.convert_ahead(spec, &mut conversions, call.deadline, see).await;
+        listed.held.grow(conversions.bytes() - held)?;
+    }
+    Ok(conversions)
+}
+
+/// The bytes of the objects that a webhook is asked about before the budget is.
+const CONVERTED_AT_ONCE: usize = 4 << 20;
+
 /// The form of a list's items.
 enum ItemForm {
     /// Without their types, if the list is typed.
@@ -209,6 +246,8 @@ enum ItemForm {
 
 /// The pieces of a list: its start with the first items, more items, its end.
 struct ListPieces {
+    /// What a webhook has made of the objects.
+    conversions: Conversions,
     spec: Arc<TypeSpec>,
     version: String,
     resource: GroupResource,
@@ -248,6 +287,15 @@ impl Iterator for ListPieces {
     type Item = Result<Vec<u8>, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let mut conversions = std::mem::take(&mut self.conversions);
+        let piece = conversions.during(|| self.piece());
+        self.conversions = conversions;
+        piece
+    }
+}
+
+impl ListPieces {
+    fn piece(&mut self) -> Option<Result<Vec<u8>, Failure>> {
         // What is sent first is one piece.
         let (mut piece, most) = match self.start.take() {
             Some(start) => (start, WHOLE_BYTES_MAX),

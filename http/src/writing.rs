@@ -125,7 +125,8 @@ pub(crate) async fn respond(
     mut warnings: Vec<String>,
 ) -> Result<Response, Failure> {
     turn(cost::answer(call.request, written.object.json().len(), accepted)).await;
-    let reply = object_reply(call, &written.spec, &written.object, accepted, code)?;
+    let reply = || object_reply(call, &written.spec, &written.object, accepted, code);
+    let reply = call.converting(&written.spec, reply).await?;
     warnings.extend(written.warnings.iter().cloned());
     let reply = deprecation(call, reply.with_warnings(warnings))?;
     let unstored = written.outcome == Outcome::Created { dry_run: true };

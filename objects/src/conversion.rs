@@ -8,14 +8,15 @@ use kindom_managed_fields::ConvertError;
 use kindom_schema::merge::MergeType;
 
 use crate::subresource::Subresource;
+use crate::webhook_conversion::ConversionWebhook;
 
 /// The conversion of objects of one version to another.
 #[derive(Clone)]
 pub enum Conversion {
     /// By changing `apiVersion`.
     None,
-    /// By asking a webhook, which kindom does not do yet.
-    Webhook,
+    /// By asking a webhook.
+    Webhook(Arc<ConversionWebhook>),
     /// By a program that is compiled with the type, which this one is not.
     Program,
     /// By the built-in type's own rules.

@@ -35,6 +35,7 @@ use crate::sorted_lists::SortedLists;
 use crate::stored_registration::StoredRegistration;
 use crate::subresource::Subresource;
 use crate::version::{CompiledVersion, SelectableField, VersionSpec, compile, deprecation, epoch_and_shape};
+use crate::webhook_conversion::ConversionWebhook;
 
 /// A type at one revision of its registration.
 pub struct TypeSpec {
@@ -182,7 +183,9 @@ impl TypeSpec {
                 None if stored.annotation(CONVERSION_ANNOTATION) == Some(CONVERSION_BY_PROGRAM) => {
                     Conversion::Program
                 }
-                None if stored.converts_by_webhook() => Conversion::Webhook,
+                None if stored.converts_by_webhook() => {
+                    Conversion::Webhook(Arc::new(ConversionWebhook::of(stored)))
+                }
                 None => match DeclaredConversion::of(stored) {
                     Some(rules) => Conversion::Rules(rules),
                     None => Conversion::None,

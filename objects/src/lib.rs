@@ -30,6 +30,7 @@ pub mod sorted_lists;
 mod stored_registration;
 mod subresource;
 pub mod version;
+pub mod webhook_conversion;
 
 pub use conversion::{Convert, Faces};
 pub use declared::Declared;

@@ -11,7 +11,7 @@ use crate::kind::TypeSpec;
 use crate::metadata::metadata_mut;
 use crate::seal::Sealed;
 use crate::version::VersionSpec;
-use crate::{RuleContext, StoredObject};
+use crate::{RuleContext, StoredObject, webhook_conversion};
 
 /// Returns true if a version serves the object as it is stored, so that it is copied. What it says of a type with
 /// [`Faces`](crate::Faces) is true of most objects.
@@ -282,19 +282,13 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             "the versions of {} are converted by a program that is compiled with them, and this one is not",
             spec.names.kind
         )),
-        Conversion::Webhook => {
-            let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-            Err(format!(
-                "conversion webhook for {from}, Kind={} failed: webhook conversion is not supported yet",
-                spec.names.kind
-            ))
-        }
+        Conversion::Webhook(_) => webhook_conversion::convert(object, spec.api_version(version)),
     }
 }
 
 /// Replaces an object by its form in another version. Who it is stays: its kind, and its metadata but for labels and annotations
 /// (apiextensions `pkg/apiserver/conversion/webhook_converter.go`, `restoreObjectMeta`, 1.37).
-fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str) {
+pub(crate) fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str) {
     let mut metadata = std::mem::take(metadata_mut(object));
     for field in ["labels", "annotations"] {
         match converted.get_mut("metadata").and_then(Value::as_object_mut).and_then(|new| new.remove(field)) {

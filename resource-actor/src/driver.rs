@@ -22,10 +22,12 @@ use crate::panics::caught;
 use crate::quota::{Charges, Demand};
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
+use kindom_objects::conversion::Conversion;
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{
     Allocation, Holdings, HoldingsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject,
     Subresource, TypeSpec,
@@ -301,6 +303,16 @@ impl Plans {
     }
 }
 
+/// Returns true if a plan may be made again, with more answers of a webhook.
+fn is_asked(spec: &TypeSpec) -> bool {
+    matches!(spec.conversion, Conversion::Webhook(_))
+}
+
+/// The object that a plan is made on: a copy if it may be made `again`.
+fn planned_on(object: &mut Value, again: bool) -> Value {
+    if again { object.clone() } else { std::mem::take(object) }
+}
+
 impl ResourceHandle {
     /// Carries out a write of one object, however often it loses a race, until the deadline. With `may_strip`, an object
     /// that is too large is tried once more without its managedFields.
@@ -318,6 +330,7 @@ impl ResourceHandle {
         let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
         let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
+        let mut conversions = Conversions::default();
         loop {
             tracing::trace!("read the rules and the object, and plan");
             let freshness = plans.next()?;
@@ -341,16 +354,33 @@ impl ResourceHandle {
             // A rule of the program's may take any time: nothing but this write may wait for it.
             dear(if rules.spec.strategy.is_of_program() { estimate.max(DEAR) } else { estimate }).await?;
             let mut spent = Spent::new(self.cost(), bytes);
-            let desired = spent.on(|| caught(&rules.spec, || desire(&attempt)))?;
+            let again = is_asked(&rules.spec);
+            let desired = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+                spent.on(|| caught(&rules.spec, || desire(&attempt)))
+            });
+            let desired = desired.await?;
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             let step = match desired {
-                Desired::Create(new) => self.plan_create(&attempt, target, new, options, &mut spent).await?,
-                Desired::Update { object, live, is_patch } => spent.on(|| {
-                    caught(&rules.spec, || plan_update(&attempt, target, object, &live, is_patch, options))
-                })?,
+                Desired::Create(new) => {
+                    self.plan_create(&attempt, target, new, options, &mut conversions, &mut spent).await?
+                }
+                Desired::Update { mut object, live, is_patch } => {
+                    let step = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+                        let object = planned_on(&mut object, again);
+                        spent.on(|| {
+                            caught(&rules.spec, || {
+                                plan_update(&attempt, target, object, &live, is_patch, options)
+                            })
+                        })
+                    });
+                    step.await?
+                }
                 Desired::Delete(removal) => {
-                    spent.on(|| caught(&rules.spec, || plan_delete(&attempt, target, removal)))?
+                    let step = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+                        spent.on(|| caught(&rules.spec, || plan_delete(&attempt, target, removal)))
+                    });
+                    step.await?
                 }
                 Desired::DeleteCorrupt => {
                     spent.on(|| caught(&rules.spec, || plan_delete_corrupt(&attempt, target)))?
@@ -439,6 +469,7 @@ impl ResourceHandle {
         target: &Target<'_>,
         new: New<'_>,
         options: &WriteOptions,
+        conversions: &mut Conversions,
         spent: &mut Spent<'_>,
     ) -> Result<Step, WriteError> {
         let rules = attempt.rules;
@@ -452,8 +483,12 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let mut planned =
-            spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, new.object)))?;
+        let (mut object, again) = (new.object, is_asked(&rules.spec));
+        let planned = self.converting(&rules.spec, conversions, options.deadline, || {
+            let object = planned_on(&mut object, again);
+            spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, object)))
+        });
+        let mut planned = planned.await?;
         if let Err(error) = check_size(&planned, options) {
             return Ok(Step::TooLarge(error.into()));
         }

@@ -16,6 +16,7 @@ use tracing::Span;
 
 use crate::Snapshot;
 use crate::actor::ResourceActor;
+use crate::conversion::Webhooks;
 use crate::cost::Cost;
 use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
@@ -37,6 +38,8 @@ pub struct Deps {
     pub clock: Clock,
     /// For uids and generated names.
     pub entropy: Entropy,
+    /// Asks the webhooks that convert objects.
+    pub webhooks: Arc<dyn Webhooks>,
 }
 
 /// The freshness that a read needs.

@@ -17,6 +17,7 @@
 
 mod actor;
 mod apply;
+mod conversion;
 mod cost;
 mod driver;
 mod error;
@@ -42,6 +43,7 @@ mod watch;
 mod write;
 
 pub use apply::{Apply, Check as ApplyCheck};
+pub use conversion::{EndedReview, NoWebhooks, ReviewFailure, Webhooks};
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
 pub use event_log::ObjectEvent;

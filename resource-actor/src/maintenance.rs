@@ -16,6 +16,7 @@ use kindom_objects::holdings::{Allocation, Holdings, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec};
 
 /// The state of an object after one step of a drain.
@@ -127,7 +128,9 @@ impl ResourceHandle {
         if spec.read_only() {
             return Ok(Rewritten::LookAgain);
         }
-        let sealed = match restored(&spec, object) {
+        let mut conversions = Conversions::default();
+        let restored = self.converting(&spec, &mut conversions, deadline, || restored(&spec, object));
+        let sealed = match restored.await {
             Ok(Some(sealed)) => sealed,
             Ok(None) => return Ok(Rewritten::Current),
             Err(why) => return Ok(Rewritten::Undecodable(why)),

@@ -93,6 +93,7 @@ impl FaultyStore {
             arbiters,
             clock: Clock::starting_at(1_700_000_000_000),
             entropy: entropy.fork(),
+            webhooks: Arc::new(crate::NoWebhooks),
         })
     }
 

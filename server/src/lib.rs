@@ -24,6 +24,7 @@ mod kubeconfig;
 mod logging;
 mod manifests;
 mod memory;
+mod outgoing;
 mod pki;
 mod repair;
 mod scrub;
@@ -32,6 +33,7 @@ mod signals;
 mod snapshot;
 mod stand_in;
 pub mod typed;
+mod webhooks;
 
 pub use kindom_derive::Resource;
 pub use typed::{

@@ -15,7 +15,9 @@ use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
     endpoints, expiry, garbage, holdings, provision, quotas, service_cidr, storage_version,
 };
-use kindom_http::{Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, serve};
+use kindom_http::{
+    Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, WebhookMetrics, serve,
+};
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
 use kindom_objects::kinds::registration::{
@@ -53,6 +55,7 @@ use crate::pki::server_url;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::typed::{self, Kinds};
+use crate::webhooks::WebhookClients;
 use crate::{etcd, history, memory, scrub};
 
 /// The administrator's kubeconfig.
@@ -253,12 +256,17 @@ async fn serving(
     let hosts = Hosts::connect(&options.host, &clock, &entropy)?;
     let following = follow_host(options, &hosts, &mut keeper).await?;
     let supervisor = Supervisor::new(ActorTable::new(), entropy.fork());
+    let webhook_metrics = WebhookMetrics::default();
     let deps = Arc::new(Deps {
         storage: Arc::clone(&storage),
         supervisor: supervisor.clone(),
         arbiters,
         clock,
         entropy,
+        webhooks: Arc::new(WebhookClients::new(
+            &options.aggregator.service_resolver,
+            webhook_metrics.clone(),
+        )),
     });
 
     let rules = Registrations { disabled: options.feature_gates.disabled.clone(), compiled: kinds.names() };
@@ -389,7 +397,17 @@ async fn serving(
     let served = registry.clone();
     let accounts = tokens.map(|tokens| ServiceAccounts::new(tokens, registry.clone()));
     let threads = within.threads();
-    let parts = Parts { registry, namespaces, quotas, aggregator, snapshots, accounts, processors, threads };
+    let parts = Parts {
+        registry,
+        namespaces,
+        quotas,
+        aggregator,
+        snapshots,
+        accounts,
+        webhook_metrics,
+        processors,
+        threads,
+    };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let ready = Ready::of(&mut keeper, running.address, options.folder())?;
     let endpoints = match has_endpoints {
@@ -533,6 +551,7 @@ struct Parts {
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
     accounts: Option<ServiceAccounts>,
+    webhook_metrics: WebhookMetrics,
     processors: Processors,
     /// The number of those that talk to clients.
     threads: usize,
@@ -562,6 +581,7 @@ fn listen(
             (true, true) => Collector::Host,
         },
         host_metrics: hosts.are_asked().then_some(host_metrics),
+        webhook_metrics: parts.webhook_metrics,
         object_bytes_max: options.max_object_bytes,
         chaos: options.enable_chaos.then(|| supervisor.table().clone()),
         fallback: None,

@@ -18,7 +18,8 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = call.accept()?;
     let object = find(call).await?;
     turn_to_write(call, &call.spec, &object, accepted).await?;
-    let reply = object_reply(call, &call.spec, &object, accepted, 200)?;
+    let reply =
+        call.converting(&call.spec, || object_reply(call, &call.spec, &object, accepted, 200)).await?;
     Ok(deprecation(call, reply)?.write(call.request, accepted))
 }
 

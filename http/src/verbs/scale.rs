@@ -53,7 +53,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let object = find(call).await?;
     dear(cost::parse(object.json().len())).await?;
-    reply(call, &call.spec, &object, accepted, Purpose::Get, Vec::new())
+    reply(call, &call.spec, &object, accepted, Purpose::Get, Vec::new()).await
 }
 
 /// The request that is answered.
@@ -66,7 +66,7 @@ enum Purpose {
 }
 
 /// The Scale of an object in the form that the client takes.
-fn reply(
+async fn reply(
     call: &Call<'_>,
     spec: &TypeSpec,
     object: &StoredObject,
@@ -77,7 +77,8 @@ fn reply(
     let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
     let gone = || Failure::NotFound(call.resource(), call.info.name.clone());
     let paths = version.scale.as_ref().ok_or_else(gone)?;
-    let tree = render::decode(spec, version, object).map_err(|e| call.read_failure(e))?;
+    let tree = call.converting(spec, || render::decode(spec, version, object)).await;
+    let tree = tree.map_err(|e| call.read_failure(e))?;
     let scale = paths.read(&tree).map_err(|error| match asked {
         Purpose::Get => RequestError::Internal(error.to_string()),
         Purpose::Write => RequestError::BadRequest(error.to_string()),
@@ -296,5 +297,5 @@ async fn respond(
     };
     warnings.extend(written.warnings);
     turn(cost::parse(written.object.json().len())).await;
-    reply(call, &written.spec, &written.object, accepted, Purpose::Write, warnings)
+    reply(call, &written.spec, &written.object, accepted, Purpose::Write, warnings).await
 }

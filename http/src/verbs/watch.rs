@@ -1,6 +1,7 @@
 //! Watches: a stream of events from a cursor, in the version, shape and selection that the client asked for.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
-use kindom_actor_kit::{Overloaded, dear, latest};
+use kindom_actor_kit::{Deadline, Overloaded, dear, latest};
 use kindom_api::{Map, Value, object};
+use kindom_objects::conversion::Conversion;
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
-use kindom_resource_actor::{Freshness, ObjectEvent, WatchCursor};
+use kindom_resource_actor::{Freshness, ObjectEvent, ResourceHandle, WatchCursor};
 use kindom_resource_actor::{ReadError, WatchError};
 use kindom_storage::{Revision, StorageError};
 use prometheus_client::metrics::counter::Counter;
@@ -29,7 +32,7 @@ use crate::negotiate::{MetaVersion, Shape};
 use crate::phase::Phase;
 use crate::query::ListOptions;
 use crate::respond::start;
-use crate::state::State;
+use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Answer, Failure, expired, internal};
 use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::get::revision_of;
@@ -123,6 +126,10 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
     let (guard, counter) = call.state.metrics.watch(&resource.group, &resource.version, &resource.resource);
     let stream = WatchStream {
         state: Arc::clone(call.state),
+        handle: call.handle.clone(),
+        conversions: Conversions::default(),
+        converted: 0,
+        converted_by: None,
         cursor: call.handle.watch(cursor).map_err(read)?,
         specs: call.handle.spec_changes(),
         last_spec: Some(Arc::clone(&call.spec)),
@@ -231,6 +238,12 @@ enum EventForm {
 
 struct WatchStream {
     state: Arc<State>,
+    handle: ResourceHandle,
+    /// The answers of the type's webhook to what is sent next.
+    conversions: Conversions,
+    /// The initial objects, or the events, that these are enough for, and the type that they were asked for.
+    converted: usize,
+    converted_by: Option<Arc<TypeSpec>>,
     cursor: WatchCursor,
     specs: latest::Receiver<Option<Arc<TypeSpec>>>,
     /// The type as it was last known.
@@ -274,11 +287,13 @@ impl WatchStream {
         if self.ended {
             return None;
         }
-        if let Some(chunk) = self.initial_chunk() {
+        let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
+        if let Some(chunk) = self.initial_chunk(spec) {
             return Some(chunk);
         }
         loop {
-            if let Some(chunk) = self.pending_chunk() {
+            let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
+            if let Some(chunk) = self.pending_chunk(spec) {
                 return Some(chunk);
             }
             if !self.pending.is_empty() {
@@ -331,14 +346,67 @@ impl WatchStream {
         }
     }
 
+    /// The type as events are shown by it; it may have changed since they were taken, or be forgotten by now.
+    fn shown_by(&self) -> Option<Arc<TypeSpec>> {
+        let now = self.specs.get().filter(|s| served(s, &self.version));
+        now.or_else(|| self.last_spec.clone())
+    }
+
+    /// Has the type's webhook asked about what is sent next, and returns the type that it is sent by. Breaks if the watch ends
+    /// meanwhile.
+    async fn convert_ahead(&mut self) -> ControlFlow<(), Option<Arc<TypeSpec>>> {
+        let spec = self.shown_by();
+        let found = spec.as_deref().and_then(|spec| Some((spec, spec.version(&self.version)?)));
+        let asked = |spec: &TypeSpec| matches!(spec.conversion, Conversion::Webhook(_));
+        let Some((shown, version)) = found.filter(|(spec, _)| asked(spec)) else {
+            (self.converted, self.converted_by) = (usize::MAX, None);
+            return ControlFlow::Continue(spec);
+        };
+        if self.converted > 0
+            && self.converted_by.as_ref().zip(spec.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        {
+            return ControlFlow::Continue(spec);
+        }
+        let (mut next, mut bytes, mut events) = (Vec::new(), 0, 0);
+        let there = self.initial.as_ref().map_or(self.pending.len(), VecDeque::len).min(EVENTS_AT_ONCE);
+        while events < there {
+            let object = match &self.initial {
+                Some(objects) => objects.get(events).cloned(),
+                None => self.pending.get(events).and_then(|event| self.told(event)).map(|(_, object)| object),
+            };
+            if let Some(object) = object.filter(|object| !render::is_copied(shown, version, object)) {
+                bytes += object.json().len();
+                if bytes > READ_BYTES && !next.is_empty() {
+                    break;
+                }
+                next.push(object);
+            }
+            events += 1;
+        }
+        let (mut conversions, deadline) = (Conversions::default(), Deadline::after(REQUEST_TIMEOUT));
+        let see = || next.iter().for_each(|object| drop(render::internal(shown, version, object)));
+        let asking = self.handle.convert_ahead(shown, &mut conversions, deadline, see);
+        tokio::select! {
+            biased;
+            () = asking => {}
+            () = sleep_until(self.ends) => return ControlFlow::Break(()),
+            // It goes on elsewhere, from the last event that it has.
+            _ = ending(&mut self.phase), if !self.ends_with_server => return ControlFlow::Break(()),
+        }
+        (self.conversions, self.converted, self.converted_by) = (conversions, events, spec.clone());
+        ControlFlow::Continue(spec)
+    }
+
     /// The next chunk of the initial state, or its end.
-    fn initial_chunk(&mut self) -> Option<Bytes> {
+    fn initial_chunk(&mut self, spec: Option<Arc<TypeSpec>>) -> Option<Bytes> {
         let mut objects = self.initial.take()?;
-        let spec = self.specs.get()?;
+        let spec = spec?;
         let mut chunk = Vec::new();
         while chunk.len() < CHUNK_BYTES
+            && self.converted > 0
             && let Some(object) = objects.pop_front()
         {
+            self.converted -= 1;
             if !self.write(&spec, "ADDED", &object, &mut chunk) {
                 // The end of the initial events would say that what cannot be read is not there.
                 self.ended = true;
@@ -354,15 +422,15 @@ impl WatchStream {
     }
 
     /// The next chunk of what was taken; none if there is nothing to be sent of it.
-    fn pending_chunk(&mut self) -> Option<Bytes> {
-        // The type may have changed since, or be forgotten by now.
-        let now = self.specs.get().filter(|s| served(s, &self.version));
-        let spec = now.or_else(|| self.last_spec.clone())?;
+    fn pending_chunk(&mut self, spec: Option<Arc<TypeSpec>>) -> Option<Bytes> {
+        let spec = spec?;
         let (mut chunk, mut read) = (Vec::new(), 0);
         while chunk.len() < CHUNK_BYTES
             && read < READ_BYTES
+            && self.converted > 0
             && let Some(event) = self.pending.pop_front()
         {
+            self.converted -= 1;
             read += self.filter.bytes_read(event.object.iter().chain(&event.previous));
             if self.is_lost(&event) {
                 self.ended = true;
@@ -426,17 +494,22 @@ impl WatchStream {
         unreadable || states.any(|object| object.is_damaged() && may_match(object))
     }
 
-    /// Writes what an event is to this client: nothing, if neither the object before nor the one after is selected.
-    fn event(&mut self, spec: &TypeSpec, event: &ObjectEvent, out: &mut Vec<u8>) {
+    /// What an event is to this client: `None` if neither the object before nor the one after is selected.
+    fn told(&self, event: &ObjectEvent) -> Option<(&'static str, Arc<StoredObject>)> {
         let selected = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
-        let (kind, object) = match (selected(&event.object), selected(&event.previous)) {
-            (Some(now), Some(_)) => ("MODIFIED", now),
-            (Some(now), None) => ("ADDED", now),
+        match (selected(&event.object), selected(&event.previous)) {
+            (Some(now), Some(_)) => Some(("MODIFIED", now)),
+            (Some(now), None) => Some(("ADDED", now)),
             // It left the selection, or is gone: its last selected state, at the revision of the change.
-            (None, Some(before)) => ("DELETED", Arc::new(before.at_revision(event.revision))),
-            (None, None) => return,
-        };
-        self.write(spec, kind, &object, out);
+            (None, Some(before)) => Some(("DELETED", Arc::new(before.at_revision(event.revision)))),
+            (None, None) => None,
+        }
+    }
+
+    fn event(&mut self, spec: &TypeSpec, event: &ObjectEvent, out: &mut Vec<u8>) {
+        if let Some((kind, object)) = self.told(event) {
+            self.write(spec, kind, &object, out);
+        }
     }
 
     /// Gives back `false`, and an ERROR instead of the event, if nobody can read the object.
@@ -446,7 +519,15 @@ impl WatchStream {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
-        match self.render(spec, version, object, out) {
+        let rendered = if self.converted_by.is_some() {
+            let mut conversions = std::mem::take(&mut self.conversions);
+            let rendered = conversions.during(|| self.render(spec, version, object, out));
+            self.conversions = conversions;
+            rendered
+        } else {
+            self.render(spec, version, object, out)
+        };
+        match rendered {
             Ok(()) => {
                 out.extend_from_slice(b"}\n");
                 self.framing.frame(out, start);

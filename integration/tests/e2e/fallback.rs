@@ -8,12 +8,12 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Reconciler, Supervisor, run_system};
 use kindom_http::authn::{Authenticator, Tokens, server_config};
-use kindom_http::{Collector, Config, Delegated, DelegatedAnswer, Fallback, Running, serve};
+use kindom_http::{Collector, Config, Delegated, DelegatedAnswer, Fallback, Running, WebhookMetrics, serve};
 use kindom_integration::Client;
 use kindom_objects::kinds::namespace::namespaces;
 use kindom_objects::kinds::registration::custom_resource_definitions;
 use kindom_registry_actor::RegistryHandle;
-use kindom_resource_actor::{Deps, ResourceHandle};
+use kindom_resource_actor::{Deps, NoWebhooks, ResourceHandle};
 use kindom_storage::Memory;
 use serde_json::json;
 
@@ -54,6 +54,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         arbiters: Arbiters::new(1).unwrap(),
         clock: Clock::system(),
         entropy,
+        webhooks: Arc::new(NoWebhooks),
     });
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
@@ -72,6 +73,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         quotas: None,
         collector: Collector::Nobody,
         host_metrics: None,
+        webhook_metrics: WebhookMetrics::default(),
         registry,
         namespaces,
         authenticator: Authenticator::new(&[cert.der().clone()], tokens).unwrap(),

@@ -25,6 +25,7 @@ mod circles;
 mod cluster;
 mod config_maps;
 mod conversion;
+mod conversion_webhooks;
 mod corpus;
 #[path = "../../../schema/tests/schema/corpus_folder.rs"]
 mod corpus_folder;
@@ -98,5 +99,6 @@ mod taken_over;
 mod test_control_plane;
 mod tokens;
 mod typed;
+mod webhook;
 mod websocket;
 mod whole_schemas;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use kindom_actor_kit::{ActorTable, Arbiters, Clock, Entropy, Supervisor, simulation};
 use kindom_objects::{BuiltInVersion, CustomObjects, Names, Scope, TypeSpec};
 use kindom_resource_actor::WatchError;
-use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
+use kindom_resource_actor::{Deps, Freshness, NoWebhooks, ResourceHandle};
 use kindom_schema::columns::Columns;
 use kindom_storage::testing::SimDisk;
 use kindom_storage::{
@@ -139,6 +139,7 @@ async fn look(store: Embedded, sample: &Sample, what: &str) -> usize {
         arbiters: Arbiters::current().unwrap(),
         clock: Clock::starting_at(1_700_000_000_000),
         entropy,
+        webhooks: Arc::new(NoWebhooks),
     });
     let mut corrupt = 0;
     for plural in TYPES {

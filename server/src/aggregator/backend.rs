@@ -1,29 +1,25 @@
 //! The connections to one other server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::{Request, Response, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper::{Request, Response};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioTimer;
 use kindom_http::Pieces;
-use kube::Config;
-use kube::client::ConfigExt as _;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::target::Target;
 use crate::BoxError;
+use crate::outgoing::{Executor, IDLE, PING, Trust, connector, with_causes};
 
 /// The requests at a time over one connection of HTTP/2; servers of Kubernetes allow 100.
 const STREAMS: usize = 90;
@@ -36,13 +32,6 @@ const UPGRADES_MAX: usize = 256;
 /// The bytes of one answer that may be on their way. All answers of a connection together have room for as many each: one that
 /// its client does not read holds up no other.
 const WINDOW_BYTES: u32 = 128 << 10;
-/// The longest that a connection may take to be there.
-const CONNECT: Duration = Duration::from_secs(5);
-/// A connection that says nothing for so long is asked whether it lives, and has half that time to answer.
-const PING: Duration = Duration::from_secs(30);
-/// A connection that nobody uses for so long is closed.
-const IDLE: Duration = Duration::from_secs(90);
-
 /// A request's body.
 pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
@@ -131,72 +120,17 @@ fn is_of_body(error: &(dyn std::error::Error + 'static)) -> bool {
     causes.filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(hyper::Error::is_user)
 }
 
-/// Runs what a client spawns on the aggregator's runtime, whoever asks.
-#[derive(Clone)]
-struct Executor(Handle);
-
-impl<F> hyper::rt::Executor<F> for Executor
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, future: F) {
-        self.0.spawn(future);
-    }
-}
-
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    // What a library repeats of its cause is said once.
-    causes.map(ToString::to_string).fold(error.to_string(), |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
-    })
-}
-
 impl Backend {
     /// Nothing is connected yet.
     ///
     /// # Errors
     /// Certificates that cannot be used.
     pub(super) fn new(target: &Target, own: &ClientCertificate, runtime: &Handle) -> Result<Self, BoxError> {
-        let mut config = Config::new(Uri::try_from(format!("https://{}", target.address))?);
-        config.accept_invalid_certs = target.skips_verification;
-        if target.skips_verification {
-            // Otherwise the machine's authorities would be read, for nothing.
-            config.root_cert = Some(Vec::new());
-        }
-        if !target.authorities.is_empty() {
-            let authorities: Vec<_> =
-                CertificateDer::pem_slice_iter(&target.authorities).collect::<Result<_, _>>()?;
-            if authorities.is_empty() {
-                return Err("spec.caBundle has no certificate".into());
-            }
-            config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
-        }
-        if !own.certificate.is_empty() {
-            config.auth_info.client_certificate_data = Some(STANDARD.encode(&own.certificate));
-            config.auth_info.client_key_data = Some(STANDARD.encode(&own.key).into());
-        }
-        let tls = config.rustls_client_config()?;
-        let name = rustls::pki_types::ServerName::try_from(target.server_name.clone())?;
-        let connector = |with_http2: bool| {
-            let mut http = HttpConnector::new();
-            http.enforce_http(false);
-            http.set_nodelay(true);
-            http.set_connect_timeout(Some(CONNECT));
-            http.set_keepalive(Some(PING));
-            let fixed = hyper_rustls::FixedServerNameResolver::new(name.clone());
-            let builder = HttpsConnectorBuilder::new()
-                .with_tls_config(tls.clone())
-                .https_only()
-                .with_server_name_resolver(fixed)
-                .enable_http1();
-            if with_http2 {
-                builder.enable_http2().wrap_connector(http)
-            } else {
-                builder.wrap_connector(http)
-            }
-        };
+        let own = (!own.certificate.is_empty()).then_some((own.certificate.as_slice(), own.key.as_slice()));
+        let trust =
+            Trust { authorities: &target.authorities, skips_verification: target.skips_verification, own };
+        let tls = trust.tls()?;
+        let name = ServerName::try_from(target.server_name.clone())?;
         let client = |with_http2| {
             legacy::Client::builder(Executor(runtime.clone()))
                 .timer(TokioTimer::new())
@@ -206,7 +140,7 @@ impl Backend {
                 .http2_initial_connection_window_size(WINDOW_BYTES * CONNECTION_WINDOWS)
                 .http2_keep_alive_interval(PING)
                 .http2_keep_alive_timeout(PING / 2)
-                .build(connector(with_http2))
+                .build(connector(tls.clone(), Some(name.clone()), with_http2))
         };
         let lane = |_| Lane { client: client(true), free: Arc::new(Semaphore::new(STREAMS)) };
         Ok(Self {

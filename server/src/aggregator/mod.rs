@@ -27,7 +27,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_http::{DelegatedAnswer, Forwarded, RemoteVersions};
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::JoinHandle;
 
 use backend::Backend;
 pub(crate) use publish::publish_authentication;
@@ -37,6 +36,7 @@ pub(crate) use target::{Service, service};
 
 use crate::BoxError;
 use crate::flags::AggregatorFlags;
+use crate::outgoing::Owned;
 
 /// A group-version's way to its server.
 struct Route {
@@ -140,14 +140,5 @@ impl kindom_http::Aggregator for Aggregator {
             runtime: self.runtime.clone(),
         };
         forwarding.forward(route, request).boxed()
-    }
-}
-
-/// A task that ends with its owner.
-struct Owned<T>(JoinHandle<T>);
-
-impl<T> Drop for Owned<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -13,7 +13,7 @@ use kindom_finalizer_actor::storage_version;
 use kindom_objects::kinds::namespace::namespaces;
 use kindom_objects::kinds::registration::{custom_resource_definitions, third_party_resources};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
-use kindom_resource_actor::{Deps, Freshness, ResourceHandle};
+use kindom_resource_actor::{Deps, Freshness, NoWebhooks, ResourceHandle};
 use kindom_storage::{Key, Storage as _};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -173,6 +173,7 @@ impl World {
             arbiters: Arbiters::current().unwrap(),
             clock: Clock::starting_at(1_700_000_000_000),
             entropy,
+            webhooks: Arc::new(NoWebhooks),
         });
         let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
         let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));

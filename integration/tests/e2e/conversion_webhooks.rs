@@ -1,0 +1,346 @@
+//! Conversion by a registration's webhook (apiextensions `pkg/apiserver/conversion`, 1.37).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kindom_integration::{Client, Server};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{CRDS, crd, object, register, revision, until, until_gone};
+use crate::webhook::{Rule, Said, Webhook, reviewed};
+
+const GROUP: &str = "asked.example.com";
+
+fn things(version: &str) -> String {
+    format!("/apis/{GROUP}/{version}/namespaces/default/things")
+}
+
+fn at(version: &str, name: &str) -> String {
+    format!("{}/{name}", things(version))
+}
+
+/// v1 has `spec.size.width`, v1beta1 `spec.width`; both have a status and a scale.
+fn registration(conversion: Value, storage: &str) -> Value {
+    let integer = json!({"type": "integer"});
+    let version = |name: &str, width: Value, replicas: &str| {
+        json!({
+            "name": name, "served": true, "storage": name == storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": width},
+                "status": {"type": "object", "properties": {"ready": integer, "replicas": integer}},
+            }}},
+            "subresources": {"status": {}, "scale": {
+                "specReplicasPath": replicas, "statusReplicasPath": ".status.replicas",
+            }},
+        })
+    };
+    let nested =
+        json!({"size": {"type": "object", "properties": {"width": integer}}, "note": {"type": "string"}});
+    let flat = json!({"width": integer, "note": {"type": "string"}});
+    let mut registration = crd(GROUP, "things", "Thing", "Namespaced");
+    registration["spec"]["versions"] =
+        json!([version("v1", nested, ".spec.size.width"), version("v1beta1", flat, ".spec.width")]);
+    registration["spec"]["conversion"] = conversion;
+    registration
+}
+
+fn converted(mut object: Value, wanted: &str) -> Value {
+    object["apiVersion"] = json!(wanted);
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return object };
+    if wanted.ends_with("/v1") {
+        if let Some(width) = spec.remove("width") {
+            spec.insert("size".to_owned(), json!({"width": width}));
+        }
+    } else if let Some(size) = spec.remove("size") {
+        spec.insert("width".to_owned(), size["width"].clone());
+    }
+    object
+}
+
+fn honest() -> Rule {
+    Arc::new(|_, review| Said::Json(reviewed(review, converted)))
+}
+
+/// Changes every object that an honest webhook would answer with.
+fn changing(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Rule {
+    Arc::new(move |_, review| {
+        Said::Json(reviewed(review, |object, wanted| {
+            let mut object = converted(object, wanted);
+            change(&mut object);
+            object
+        }))
+    })
+}
+
+/// Changes the whole of an honest webhook's answer.
+fn answering(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Rule {
+    Arc::new(move |_, review| {
+        let mut answer = reviewed(review, converted);
+        change(&mut answer);
+        Said::Json(answer)
+    })
+}
+
+fn thing(version: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Thing", "metadata": {"name": name}, "spec": spec})
+}
+
+async fn started(storage: &str) -> (Server, Client, Webhook) {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let webhook = Webhook::start(honest()).await;
+    register(&client, &registration(webhook.conversion("/convert"), storage)).await;
+    (server, client, webhook)
+}
+
+/// B-20, B-21: an object is the same through both versions, whichever it is written, listed, watched or applied in.
+#[tokio::test]
+async fn versions_convert_by_a_webhook() {
+    let (server, client, webhook) = started("v1").await;
+    let from = revision(&client.get(&things("v1")).await.unwrap().json());
+    let path = |version| format!("{}?watch=true&resourceVersion={from}", things(version));
+    let mut old = client.watch(&path("v1beta1")).await.unwrap();
+    let mut new = client.watch(&path("v1")).await.unwrap();
+
+    let made = client.post(&things("v1beta1"), &thing("v1beta1", "one", json!({"width": 3}))).await.unwrap();
+    assert_eq!(made.expect_status(201).unwrap().at("/spec"), json!({"width": 3}));
+    assert_eq!(client.get(&at("v1", "one")).await.unwrap().at("/spec"), json!({"size": {"width": 3}}));
+    assert_eq!(old.event().await.unwrap()["object"]["spec"], json!({"width": 3}));
+    assert_eq!(new.event().await.unwrap()["object"]["spec"], json!({"size": {"width": 3}}));
+    // A PUT through one, a patch through the other.
+    let mut read = client.get(&at("v1beta1", "one")).await.unwrap().json();
+    read["spec"]["width"] = json!(4);
+    client.put(&at("v1beta1", "one"), &read).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(client.get(&at("v1", "one")).await.unwrap().at("/spec/size/width"), 4);
+    let patched =
+        client.merge_patch(&at("v1", "one"), &json!({"spec": {"size": {"width": 5}}})).await.unwrap();
+    assert_eq!(patched.expect_status(200).unwrap().at("/metadata/generation"), 3);
+    let patch = json!({"status": {"ready": 1, "replicas": 2}});
+    let patched = client.merge_patch(&format!("{}/status", at("v1beta1", "one")), &patch).await.unwrap();
+    assert_eq!(patched.expect_status(200).unwrap().at("/spec"), json!({"width": 5}));
+    let scale = format!("{}/scale", at("v1beta1", "one"));
+    assert_eq!(client.get(&scale).await.unwrap().at("/spec/replicas"), 5);
+    client.merge_patch(&scale, &json!({"spec": {"replicas": 6}})).await.unwrap().expect_status(200).unwrap();
+    for width in [4, 5, 5, 6] {
+        assert_eq!(old.event().await.unwrap()["object"]["spec"]["width"], width);
+        assert_eq!(new.event().await.unwrap()["object"]["spec"]["size"]["width"], width);
+    }
+    // Managers know the fields in the version that they apply.
+    let apply = |version: &str, manager: &str, spec: Value| {
+        let path = format!("{}?fieldManager={manager}", at(version, "applied"));
+        client
+            .request("PATCH", &path)
+            .body("application/apply-patch+yaml", thing(version, "applied", spec).to_string())
+    };
+    apply("v1beta1", "a", json!({"width": 1})).send().await.unwrap().expect_status(201).unwrap();
+    let conflict = apply("v1", "b", json!({"size": {"width": 2}})).send().await.unwrap();
+    let conflict = conflict.expect_status(409).unwrap();
+    let message = conflict.at("/message");
+    let of_a = "conflict with \"a\": .spec.width";
+    assert!(message.as_str().unwrap().contains(of_a), "{message}");
+    apply("v1", "b", json!({"note": "x"})).send().await.unwrap().expect_status(200).unwrap();
+    // What a manager does not apply any more goes, as the other version names it.
+    apply("v1beta1", "a", json!({})).send().await.unwrap().expect_status(200).unwrap();
+    assert_eq!(client.get(&at("v1", "applied")).await.unwrap().at("/spec"), json!({"note": "x"}));
+    // kubectl, which shows a table and deletes.
+    let shown =
+        server.kubectl(&["get", "things.v1beta1.asked.example.com", "one", "-o=jsonpath={.spec.width}"]);
+    assert_eq!(shown.await.unwrap(), "6");
+    server.kubectl(&["delete", "things.v1beta1.asked.example.com", "one", "applied"]).await.unwrap();
+    let deleted = ["ADDED", "MODIFIED", "MODIFIED", "DELETED", "DELETED"];
+    for kind in deleted {
+        assert_eq!(old.event().await.unwrap()["type"], kind);
+    }
+    // The webhook has seen objects as they are stored, and no others.
+    let reviews = webhook.asked();
+    let objects = || reviews.iter().flat_map(|review| review["request"]["objects"].as_array().unwrap());
+    assert!(objects().all(|object| object["metadata"]["uid"].is_string()), "{reviews:?}");
+    let metrics = client.get("/metrics").await.unwrap().text();
+    let counted = r#"apiserver_conversion_webhook_request_total{result="success",failure_type=""}"#;
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+/// A list asks of all its objects at once, in bounded reviews, and none of those that are there in its version.
+#[tokio::test]
+async fn lists_ask_in_few_reviews() {
+    let (_server, client, webhook) = started("v1").await;
+    let objects = 600;
+    for number in 0..objects {
+        let version = if number % 3 == 0 { "v1beta1" } else { "v1" };
+        let spec =
+            if version == "v1" { json!({"size": {"width": number}}) } else { json!({"width": number}) };
+        let name = format!("n{number:03}");
+        client
+            .post(&things(version), &thing(version, &name, spec))
+            .await
+            .unwrap()
+            .expect_status(201)
+            .unwrap();
+    }
+    webhook.asked();
+    client.get(&things("v1")).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(webhook.asked().len(), 0, "all are stored as they are listed");
+    let listed = client.get(&things("v1beta1")).await.unwrap().expect_status(200).unwrap().json();
+    let widths =
+        listed["items"].as_array().unwrap().iter().map(|item| item["spec"]["width"].as_u64().unwrap());
+    assert_eq!(widths.collect::<Vec<_>>(), (0..objects).collect::<Vec<_>>());
+    let reviews = webhook.asked();
+    let sizes: Vec<usize> =
+        reviews.iter().map(|r| r["request"]["objects"].as_array().unwrap().len()).collect();
+    assert!(sizes.len() < 6 && sizes.iter().sum::<usize>() == 600, "{sizes:?}");
+    let path = format!(
+        "{}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+        things("v1beta1")
+    );
+    let mut watch = client.watch(&path).await.unwrap();
+    let mut seen = BTreeSet::new();
+    while seen.len() < 600 {
+        let event = watch.event().await.unwrap();
+        assert_eq!(event["type"], "ADDED", "{event}");
+        seen.insert(event["object"]["spec"]["width"].as_u64().unwrap());
+    }
+    assert_eq!(watch.event().await.unwrap()["type"], "BOOKMARK");
+    assert!(webhook.asked().len() < 20);
+}
+
+/// Every lie is named in upstream's words, and nothing is stored of it.
+#[tokio::test]
+async fn answers_that_lie_are_refused() {
+    let (_server, client, webhook) = started("v1").await;
+    client.post(&things("v1"), &thing("v1", "one", json!({"size": {"width": 1}}))).await.unwrap();
+    let gvk = format!("conversion webhook for {GROUP}/v1, Kind=Thing");
+    let cases: Vec<(Rule, String)> = vec![
+        (answering(|of| of["response"]["uid"] = json!("other")), "failed: expected response.uid=".to_owned()),
+        (
+            answering(|of| of["response"]["result"] = json!({"status": "Failure", "message": "not today"})),
+            "failed: not today".to_owned(),
+        ),
+        (
+            answering(|of| of["response"]["result"] = json!({})),
+            "failed: response.result.status was '', not 'Success'".to_owned(),
+        ),
+        (answering(|of| drop(of["response"].take())), "failed: no response provided".to_owned()),
+        (
+            answering(|of| of["kind"] = json!("Conversion")),
+            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind=Conversion".to_owned(),
+        ),
+        (
+            answering(|of| of["response"]["convertedObjects"] = json!([])),
+            "returned 0 objects, expected 1".to_owned(),
+        ),
+        (
+            changing(|of| of["apiVersion"] = json!("asked.example.com/v1")),
+            "returned invalid object at index 0: invalid groupVersion (expected asked.example.com/v1beta1, received asked.example.com/v1)".to_owned(),
+        ),
+        (
+            changing(|of| of["kind"] = json!("Other")),
+            "returned invalid object at index 0: invalid kind (expected Thing, received Other)".to_owned(),
+        ),
+        (
+            changing(|of| of["metadata"]["name"] = json!("two")),
+            "returned invalid object: must have the same name: one != two".to_owned(),
+        ),
+        (
+            changing(|of| of["metadata"]["namespace"] = json!("kube-system")),
+            "returned invalid object: must have the same namespace: default != kube-system".to_owned(),
+        ),
+        (changing(|of| of["metadata"]["uid"] = json!("u")), "returned invalid object: must have the same UID: ".to_owned()),
+        (
+            changing(|of| drop(of.as_object_mut().unwrap().remove("metadata"))),
+            "returned invalid object: must have the same name: one != ".to_owned(),
+        ),
+        (
+            changing(|of| of["metadata"]["labels"] = json!({"a": 1})),
+            "returned invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object".to_owned(),
+        ),
+        (
+            changing(|of| of["metadata"]["labels"] = json!({"a": "not a label!"})),
+            "returned invalid metadata: metadata.labels: Invalid value: \"not a label!\": ".to_owned(),
+        ),
+        (
+            changing(|of| of["metadata"]["annotations"] = json!([])),
+            "returned invalid metadata: invalid metadata.annotations of type []interface {} in converted object".to_owned(),
+        ),
+        (Arc::new(|_, _| Said::Text(500, "boom".to_owned())), "failed: an error on the server (\"boom\") has prevented the request from succeeding".to_owned()),
+        (Arc::new(|_, _| Said::Text(404, "gone".to_owned())), "failed: the server could not find the requested resource".to_owned()),
+        (Arc::new(|_, _| Said::Text(200, "{".to_owned())), "failed: couldn't get version/kind; json parse error: ".to_owned()),
+        (Arc::new(|_, _| Said::Text(200, " ".repeat(300 << 10))), "failed: the answer has more than 26".to_owned()),
+        (Arc::new(|_, _| Said::End), format!("failed: Post \"https://127.0.0.1:{}/convert?timeout=30s\": EOF", webhook.port)),
+    ];
+    for (rule, expected) in cases {
+        webhook.answer(rule);
+        let message = client.get(&at("v1beta1", "one")).await.unwrap().expect_status(500).unwrap();
+        let message = message.at("/message");
+        assert!(message.as_str().unwrap().contains(&format!("{gvk} {expected}")), "{message}\n{expected}");
+        let list = client.get(&things("v1beta1")).await.unwrap();
+        assert!(list.text().contains(&expected.replace('"', "\\\"")), "{}", list.text());
+        // Who writes through that version is told so, and nothing has happened.
+        let patched =
+            client.merge_patch(&at("v1beta1", "one"), &json!({"spec": {"width": 9}})).await.unwrap();
+        patched.expect_status(500).unwrap();
+    }
+    webhook.answer(honest());
+    assert_eq!(client.get(&at("v1beta1", "one")).await.unwrap().at("/spec/width"), 1);
+    // Labels and annotations are its to change, and nothing else of the metadata.
+    webhook.answer(changing(|of| {
+        of["metadata"]["labels"] = json!({"by": "webhook"});
+        of["metadata"]["finalizers"] = json!(["example.com/none"]);
+        of["metadata"]["generation"] = json!(77);
+    }));
+    let read = client.get(&at("v1beta1", "one")).await.unwrap();
+    assert_eq!(read.at("/metadata/labels"), json!({"by": "webhook"}));
+    assert_eq!((read.at("/metadata/finalizers"), read.at("/metadata/generation")), (Value::Null, json!(1)));
+}
+
+/// A webhook that never answers costs those alone who need it: other types, other versions, and the type's own end go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_webhook_holds_up_nobody_else() {
+    let (server, client, webhook) = started("v1").await;
+    register(&client, &crd("free.example.com", "widgets", "Widget", "Namespaced")).await;
+    client.post(&things("v1"), &thing("v1", "one", json!({"size": {"width": 1}}))).await.unwrap();
+    webhook.answer(Arc::new(|_, _| Said::Nothing));
+    let mut waiting = JoinSet::new();
+    for _ in 0..200 {
+        let client = client.clone();
+        waiting.spawn(async move { client.get(&at("v1beta1", "one")).await.unwrap() });
+    }
+    // Those that are too many fail at once.
+    for _ in 0..200 - 64 {
+        let refused = waiting.join_next().await.unwrap().unwrap();
+        assert!(refused.text().contains("too many questions to it are under way"), "{}", refused.text());
+    }
+    let widgets = "/apis/free.example.com/v1/namespaces/default/widgets";
+    let made = client.post(widgets, &object("free.example.com", "Widget", "a", json!({}))).await.unwrap();
+    made.expect_status(201).unwrap();
+    client.get(&at("v1", "one")).await.unwrap().expect_status(200).unwrap();
+    client.get("/apis").await.unwrap().expect_status(200).unwrap();
+    server.kubectl(&["api-resources"]).await.unwrap();
+    let name = format!("things.{GROUP}");
+    client.delete(&format!("{CRDS}/{name}")).await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, CRDS, &name).await;
+    assert!(!waiting.is_empty(), "somebody still waits");
+}
+
+/// Objects that are stored in a version that is not the storage version any more are read and written on.
+#[tokio::test]
+async fn the_storage_version_changes_under_a_webhook() {
+    let (_server, client, webhook) = started("v1beta1").await;
+    client.post(&things("v1"), &thing("v1", "one", json!({"size": {"width": 1}}))).await.unwrap();
+    let mut changed = client.get(&format!("{CRDS}/things.{GROUP}")).await.unwrap().json();
+    changed["spec"]["versions"] = registration(json!({}), "v1")["spec"]["versions"].clone();
+    client.put(&format!("{CRDS}/things.{GROUP}"), &changed).await.unwrap().expect_status(200).unwrap();
+    until(&client, CRDS, &format!("things.{GROUP}"), |of| {
+        of["status"]["storedVersions"] == json!(["v1beta1", "v1"])
+    })
+    .await;
+    assert_eq!(client.get(&at("v1", "one")).await.unwrap().at("/spec/size/width"), 1);
+    client
+        .merge_patch(&at("v1beta1", "one"), &json!({"spec": {"width": 2}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    webhook.answer(Arc::new(|_, _| Said::Nothing));
+    assert_eq!(client.get(&at("v1", "one")).await.unwrap().at("/spec/size/width"), 2);
+}

@@ -1,0 +1,144 @@
+//! A webhook over TLS, which answers as a test wants it to.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use rcgen::ExtendedKeyUsagePurpose;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::authority::Authority;
+
+/// An answer to a review.
+pub(crate) enum Said {
+    Json(Value),
+    /// A status code and a body.
+    Text(u16, String),
+    /// It never comes.
+    Nothing,
+    /// The connection ends.
+    End,
+}
+
+/// Answers a review that came to a path.
+pub(crate) type Rule = Arc<dyn Fn(&str, &Value) -> Said + Send + Sync>;
+
+/// A webhook that is served until this is dropped.
+pub(crate) struct Webhook {
+    pub(crate) port: u16,
+    /// As a caBundle has them.
+    pub(crate) authorities: String,
+    rule: Arc<Mutex<Rule>>,
+    reviews: Arc<Mutex<Vec<Value>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Webhook {
+    pub(crate) async fn start(rule: Rule) -> Self {
+        let authority = Authority::new("webhooks");
+        let (certificate, key) = authority.issue("127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
+        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        );
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config.unwrap()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (rule, reviews) = (Arc::new(Mutex::new(rule)), Arc::default());
+        let shared = (Arc::clone(&rule), Arc::clone(&reviews));
+        let task = tokio::spawn(async move {
+            // Aborted with the listener.
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, (rule, reviews)) = (acceptor.clone(), shared.clone());
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let answering = service_fn(|request| answer(request, &rule, &reviews));
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), answering)
+                        .await;
+                });
+            }
+        });
+        let authorities = STANDARD.encode(authority.certificate.pem());
+        Self { port, authorities, rule, reviews, task }
+    }
+
+    /// Answers by another rule from now on.
+    pub(crate) fn answer(&self, rule: Rule) {
+        *self.rule.lock().unwrap() = rule;
+    }
+
+    /// The reviews that were asked since the last call.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.reviews.lock().unwrap())
+    }
+
+    /// `spec.conversion` of a registration that it converts for.
+    pub(crate) fn conversion(&self, path: &str) -> Value {
+        json!({
+            "strategy": "Webhook",
+            "webhook": {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": {
+                    "url": format!("https://127.0.0.1:{}{path}", self.port),
+                    "caBundle": self.authorities,
+                },
+            },
+        })
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    rule: &Mutex<Rule>,
+    reviews: &Mutex<Vec<Value>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    reviews.lock().unwrap().push(review.clone());
+    let rule = Arc::clone(&rule.lock().unwrap());
+    let (code, content_type, body) = match rule(&path, &review) {
+        Said::Json(body) => (200, "application/json", body.to_string()),
+        Said::Text(code, text) => (code, "text/plain", text),
+        Said::Nothing => std::future::pending().await,
+        // A handler that panics ends its connection.
+        Said::End => std::panic::resume_unwind(Box::new("the connection ends")),
+    };
+    let response = Response::builder().status(code).header("Content-Type", content_type);
+    Ok(response.body(Full::new(body.into())).unwrap())
+}
+
+/// A ConversionReview with every object of a request as `convert` makes it for the version wanted.
+pub(crate) fn reviewed(review: &Value, convert: impl Fn(Value, &str) -> Value) -> Value {
+    let request = &review["request"];
+    let wanted = request["desiredAPIVersion"].as_str().unwrap();
+    let objects = request["objects"].as_array().unwrap().iter().cloned();
+    json!({
+        "apiVersion": review["apiVersion"],
+        "kind": "ConversionReview",
+        "response": {
+            "uid": request["uid"],
+            "result": {"status": "Success"},
+            "convertedObjects": objects.map(|object| convert(object, wanted)).collect::<Vec<_>>(),
+        },
+    })
+}

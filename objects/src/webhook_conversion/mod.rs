@@ -1,0 +1,389 @@
+//! Conversion by a webhook, as the code sees it that converts: answers that are there, and questions to be asked
+//! ([ADR 37](../../../docs/decisions/0037-conversion-webhooks.md)).
+//!
+//! Objects are converted in the middle of reads and plans, which wait for nobody. So a piece of work runs
+//! [`with`](Conversions::during) the answers that it has; a question without an answer is noted, and what the work makes is
+//! of no use. Whoever runs it has the webhook asked, and runs the work again.
+//!
+//! # Sources
+//! apiextensions `pkg/apiserver/conversion/webhook_converter.go` (1.37), for what is sent, what an answer may change, and all
+//! texts.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kindom_api::field::{ErrorList, Path, aggregate};
+use kindom_api::json::MAX_DEPTH;
+use kindom_api::meta::{validate_annotations, validate_labels};
+use kindom_api::names::split_api_version;
+use kindom_api::{Map, Value, json};
+
+use crate::StoredRegistration;
+use crate::render::replace_converted;
+
+/// The webhook that converts a type's objects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConversionWebhook {
+    /// `widgets.example.com`
+    pub registration: String,
+    /// The place where it answers.
+    pub place: WebhookPlace,
+    /// Certificates in PEM; empty for the authorities that the machine trusts.
+    pub authorities: Vec<u8>,
+    /// The version of ConversionReview that it is asked in: `v1` or `v1beta1`; `None` if it understands neither.
+    pub review_version: Option<&'static str>,
+}
+
+/// The place of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WebhookPlace {
+    /// `https://host:port/path`
+    Url(String),
+    /// A Service of the cluster.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Begins with a slash, or is empty.
+        path: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+impl ConversionWebhook {
+    /// That of a registration.
+    #[must_use]
+    pub fn of(registration: StoredRegistration<'_>) -> Self {
+        let tree = registration.tree();
+        let webhook = tree.at(&["spec", "conversion", "webhook"]).unwrap_or(&Value::Null);
+        let config = webhook.get("clientConfig").unwrap_or(&Value::Null);
+        let service = config.get("service").filter(|service| !service.is_null());
+        let place = match service {
+            None => WebhookPlace::Url(config.text_at(&["url"]).to_owned()),
+            Some(service) => WebhookPlace::Service {
+                namespace: service.text_at(&["namespace"]).to_owned(),
+                name: service.text_at(&["name"]).to_owned(),
+                path: service.text_at(&["path"]).to_owned(),
+                port: service
+                    .get("port")
+                    .and_then(Value::as_i64)
+                    .and_then(|port| port.try_into().ok())
+                    .unwrap_or(443),
+            },
+        };
+        let authorities = STANDARD.decode(config.text_at(&["caBundle"])).unwrap_or_default();
+        let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array).unwrap_or_default();
+        let known =
+            |version: &Value| ["v1", "v1beta1"].into_iter().find(|known| version.as_str() == Some(known));
+        Self {
+            registration: tree.text_at(&["metadata", "name"]).to_owned(),
+            place,
+            authorities: if authorities.trim_ascii().is_empty() { Vec::new() } else { authorities },
+            review_version: versions.iter().find_map(known),
+        }
+    }
+
+    /// The ConversionReview with some questions, which are all for one version.
+    ///
+    /// # Errors
+    /// The webhook understands no version of ConversionReview that is known here.
+    pub fn review(&self, uid: &str, questions: &[Arc<Question>]) -> Result<Vec<u8>, String> {
+        let version = self.review_version.ok_or("no supported conversion review versions")?;
+        let desired = questions.first().map_or("", |question| question.api_version.as_str());
+        let mut body = format!(
+            r#"{{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/{version}","request":{{"uid":{},"desiredAPIVersion":{},"objects":["#,
+            Value::from(uid),
+            Value::from(desired),
+        )
+        .into_bytes();
+        for (index, question) in questions.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(&question.object);
+        }
+        body.extend_from_slice(b"]}}");
+        Ok(body)
+    }
+
+    /// The converted objects in an answer, in the order of the questions.
+    ///
+    /// # Errors
+    /// The answer is none, or is not to this review, or says that the conversion failed.
+    pub fn read(&self, uid: &str, answer: &[u8]) -> Result<Vec<Value>, String> {
+        let mut review = json::parse_own(answer)
+            .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+        let version = self.review_version.unwrap_or_default();
+        let found = (review.text_at(&["apiVersion"]).to_owned(), review.text_at(&["kind"]).to_owned());
+        if version == "v1" && (found.0 != "apiextensions.k8s.io/v1" || found.1 != "ConversionReview") {
+            let (group, version) = split_api_version(&found.0).unwrap_or_default();
+            let found = format!("{group}/{version}, Kind={}", found.1);
+            return Err(format!(
+                "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {found}"
+            ));
+        }
+        let Some(response) = review.get_mut("response").filter(|response| response.as_object().is_some())
+        else {
+            return Err("no response provided".to_owned());
+        };
+        let answered = response.text_at(&["uid"]);
+        if version == "v1" && answered != uid {
+            return Err(format!("expected response.uid={uid:?}, got {answered:?}"));
+        }
+        let status = response.text_at(&["result", "status"]);
+        if status != "Success" {
+            return Err(match response.text_at(&["result", "message"]) {
+                "" => format!("response.result.status was '{status}', not 'Success'"),
+                message => message.to_owned(),
+            });
+        }
+        match response.get_mut("convertedObjects").map(std::mem::take) {
+            Some(Value::Array(objects)) => Ok(objects.into_iter().collect()),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// An object that is to be converted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// Its JSON, as the webhook is sent it.
+    pub object: Vec<u8>,
+    /// The version that it is wanted in: `example.com/v1`.
+    pub api_version: String,
+}
+
+impl Question {
+    /// As upstream, the webhook is not told of the revision that an object is stored at.
+    fn new(object: &mut Value, api_version: String) -> Self {
+        let revision = metadata_of(object).and_then(|metadata| metadata.remove("resourceVersion"));
+        let bytes = object.to_vec();
+        if let Some((metadata, revision)) = metadata_of(object).zip(revision) {
+            metadata.insert("resourceVersion", revision);
+        }
+        Self { object: bytes, api_version }
+    }
+
+    /// `example.com/v1beta1, Kind=Widget`: the version and kind that the object has.
+    fn gvk(object: &Value) -> String {
+        format!("{}, Kind={}", object.text_at(&["apiVersion"]), object.text_at(&["kind"]))
+    }
+
+    fn original(&self) -> Value {
+        json::parse_own(&self.object).unwrap_or_default()
+    }
+
+    /// The error of having no answer.
+    #[must_use]
+    pub fn failed(&self, why: &str) -> String {
+        format!("conversion webhook for {} failed: {why}", Self::gvk(&self.original()))
+    }
+
+    /// The error of an answer with too few objects, or too many.
+    #[must_use]
+    pub fn miscounted(&self, found: usize, expected: usize) -> String {
+        let gvk = Self::gvk(&self.original());
+        format!("conversion webhook for {gvk} returned {found} objects, expected {expected}")
+    }
+
+    /// Checks what an answer has changed (`validateConvertedObject`, `restoreObjectMeta`); returns the JSON of the object.
+    ///
+    /// # Errors
+    /// It is another object, or none.
+    pub fn judge(&self, converted: &Value) -> Result<Vec<u8>, String> {
+        judge(self, converted).map(|()| converted.to_vec())
+    }
+
+    /// The version that the object has: `v1beta1`.
+    #[must_use]
+    pub fn from_version(&self) -> String {
+        split_api_version(self.original().text_at(&["apiVersion"]))
+            .map_or("", |(_, version)| version)
+            .to_owned()
+    }
+
+    /// The version that it is wanted in: `v1`.
+    #[must_use]
+    pub fn to_version(&self) -> &str {
+        split_api_version(&self.api_version).map_or("", |(_, version)| version)
+    }
+}
+
+/// The answers to the questions of one piece of work, and the questions that have none.
+#[derive(Default)]
+pub struct Conversions {
+    /// `None` for what has not been asked yet. Answers are kept as bytes, which are smaller than trees.
+    answers: HashMap<Arc<Question>, Option<Answer>>,
+    missing: Vec<Arc<Question>>,
+    bytes: usize,
+}
+
+/// A converted object's JSON, or the error of its conversion.
+type Answer = Result<Arc<[u8]>, Arc<str>>;
+
+thread_local! {
+    /// The conversions of the work that this thread is at.
+    static CURRENT: RefCell<Option<Conversions>> = const { RefCell::new(None) };
+}
+
+impl Conversions {
+    /// Does some work with the answers that there are.
+    pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        /// Gives back what was there before, also where the work panics.
+        struct Restore<'a>(&'a mut Conversions, Option<Conversions>);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                let own = CURRENT.with(|current| current.replace(self.1.take()));
+                *self.0 = own.unwrap_or_default();
+            }
+        }
+        let before = CURRENT.with(|current| current.replace(Some(std::mem::take(self))));
+        let _restore = Restore(self, before);
+        work()
+    }
+
+    /// The questions that the work had no answer to, each once; then there are none.
+    pub fn missing(&mut self) -> Vec<Arc<Question>> {
+        std::mem::take(&mut self.missing)
+    }
+
+    /// The bytes that questions and answers hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes an answer that is [judged](Question::judge), or the reason why there is none.
+    pub fn answer(&mut self, question: Arc<Question>, answer: Result<Vec<u8>, String>) {
+        let answer: Answer = answer.map(Into::into).map_err(Into::into);
+        self.bytes +=
+            question.object.len() + answer.as_ref().map_or_else(|why| why.len(), |bytes| bytes.len());
+        self.answers.insert(question, Some(answer));
+    }
+
+    /// The answer to a question; notes one that has none.
+    fn find(&mut self, question: &Arc<Question>) -> Option<Answer> {
+        if let Some(found) = self.answers.get(question) {
+            return found.clone();
+        }
+        self.answers.insert(Arc::clone(question), None);
+        self.missing.push(Arc::clone(question));
+        None
+    }
+}
+
+fn metadata_of(object: &mut Value) -> Option<&mut Map> {
+    object.get_mut("metadata")?.as_object_mut()
+}
+
+/// Converts an object to another version, with the answers of the work that this is part of.
+pub(crate) fn convert(object: &mut Value, api_version: String) -> Result<(), String> {
+    if object.text_at(&["apiVersion"]) == api_version {
+        return Ok(());
+    }
+    // As upstream, one that has only its type is that type in any version.
+    if object.as_object().is_some_and(|map| map.len() == 2) && object.get("kind").is_some() {
+        if let Some(map) = object.as_object_mut() {
+            map.insert("apiVersion", api_version);
+        }
+        return Ok(());
+    }
+    let question = Arc::new(Question::new(object, api_version));
+    let answer = CURRENT.with(|current| match current.borrow_mut().as_mut() {
+        Some(conversions) => conversions.find(&question).ok_or("it has not been asked yet"),
+        None => Err("nobody asks it here"),
+    });
+    let converted = answer.map_err(|why| question.failed(why))?.map_err(|why| why.to_string())?;
+    let converted = json::parse_own(&converted).map_err(|why| question.failed(&why.to_string()))?;
+    replace_converted(object, converted, &question.api_version);
+    Ok(())
+}
+
+fn judge(question: &Question, converted: &Value) -> Result<(), String> {
+    let original = question.original();
+    let gvk = Question::gvk(&original);
+    let invalid = |why: String| format!("conversion webhook for {gvk} returned invalid {why}");
+    let Some(_) = converted.as_object() else {
+        return Err(invalid(format!("object at index 0: it is {}", go_type(converted))));
+    };
+    let text = |of: &Value, path: &[&str]| of.text_at(path).to_owned();
+    let found = text(converted, &["apiVersion"]);
+    if found != question.api_version {
+        let expected = &question.api_version;
+        let why = format!("object at index 0: invalid groupVersion (expected {expected}, received {found})");
+        return Err(invalid(why));
+    }
+    let (expected, found) = (text(&original, &["kind"]), text(converted, &["kind"]));
+    if expected != found {
+        let why = format!("object at index 0: invalid kind (expected {expected}, received {found})");
+        return Err(invalid(why));
+    }
+    for (field, called) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (expected, found) =
+            (text(&original, &["metadata", field]), text(converted, &["metadata", field]));
+        if expected != found {
+            return Err(invalid(format!("object: must have the same {called}: {expected} != {found}")));
+        }
+    }
+    check_metadata(&original, converted).map_err(|why| invalid(format!("metadata: {why}")))?;
+    if !converted.nests_within(MAX_DEPTH) {
+        return Err(invalid(format!("object: it nests more than {MAX_DEPTH} levels deep")));
+    }
+    Ok(())
+}
+
+fn check_metadata(original: &Value, converted: &Value) -> Result<(), String> {
+    let Some(metadata) = converted.get("metadata") else {
+        return Err("missing metadata in converted object".to_owned());
+    };
+    if metadata.as_object().is_none() {
+        return Err(format!("invalid metadata of type {} in converted object", go_type(metadata)));
+    }
+    for field in ["labels", "annotations"] {
+        let Some(found) = metadata.get(field).filter(|found| !found.is_null()) else { continue };
+        let Some(map) = found.as_object() else {
+            return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(found)));
+        };
+        if let Some((key, value)) = map.iter().find(|(_, value)| value.as_str().is_none()) {
+            let found = go_type(value);
+            return Err(format!(
+                "metadata.{field}[{key}] must be a string, but is {found} in converted object"
+            ));
+        }
+        if original.at(&["metadata", field]) == Some(found) {
+            continue;
+        }
+        let mut errors = ErrorList::new();
+        let path = Path::new("metadata");
+        match field {
+            "labels" => validate_labels(metadata, field, &path, &mut errors),
+            _ => validate_annotations(metadata, &path, &mut errors),
+        }
+        if !errors.is_empty() {
+            // Upstream's path lacks the last letter.
+            return Err(aggregate(&errors).replace("metadata.annotations: ", "metadata.annotation: "));
+        }
+    }
+    Ok(())
+}
+
+/// The type that Go has for a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Asks the webhooks that convert objects (apiserver `pkg/util/webhook`, client-go `rest`; 1.37).
+//!
+//! **Guarantees.** Questions have connections, tasks and a thread of their own. A webhook that is slow or away has so many
+//! questions under way at most; the others fail at once, and hold up nobody. Answers have a bound in bytes and in time.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioTimer;
+use kindom_actor_kit::Deadline;
+use kindom_api::{Value, json};
+use kindom_http::WebhookMetrics;
+use kindom_objects::webhook_conversion::{ConversionWebhook, WebhookPlace};
+use kindom_resource_actor::{EndedReview, Webhooks};
+use quick_cache::sync::Cache;
+use rustls::pki_types::ServerName;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use crate::BoxError;
+use crate::aggregator::Service;
+use crate::outgoing::{Executor, IDLE, Owned, PING, Trust, connector, with_causes};
+
+/// The longest that a webhook may take (apiserver `pkg/util/webhook/authentication.go`, `setGlobalDefaults`).
+const LIMIT: Duration = Duration::from_secs(30);
+/// The bytes that any answer may have, and those that it may have beside, in times of the review's.
+const ANSWER_BYTES_MIN: usize = 256 << 10;
+const ANSWER_GROWTH: usize = 4;
+/// The most bytes of all answers of one webhook that are on their way.
+const ANSWERS_BYTES_MAX: usize = 16 << 20;
+/// The questions to one webhook that are under way at a time.
+const AT_ONCE: usize = 64;
+/// The webhooks whose connections are kept (`defaultCacheSize`).
+const CLIENTS_MAX: usize = 200;
+/// Set in a container of a pod.
+const IN_POD: &str = "KUBERNETES_SERVICE_HOST";
+/// The name that upstream has for itself there.
+const AGENT: &str = "kube-apiserver-admission";
+
+type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// A webhook that has been asked.
+struct Known {
+    /// Made by the first question, on this module's thread; the reason why it cannot be.
+    client: OnceLock<Result<Client, String>>,
+    free: Semaphore,
+    /// The KiB that answers may hold.
+    room: Semaphore,
+    /// `https://host:port/path`, as errors name it.
+    url: String,
+    /// The place that is connected to; `None` if nobody knows it.
+    address: Option<String>,
+    trust: (Vec<u8>, Option<String>),
+}
+
+/// Asks webhooks over connections that it keeps.
+pub(crate) struct WebhookClients {
+    services: BTreeMap<(String, String, u16), String>,
+    known: Cache<Arc<ConversionWebhook>, Arc<Known>>,
+    /// `None` until the first question.
+    runtime: OnceLock<Option<Runtime>>,
+    metrics: WebhookMetrics,
+}
+
+impl WebhookClients {
+    pub(crate) fn new(services: &[Service], metrics: WebhookMetrics) -> Self {
+        let services = services.iter().cloned();
+        Self {
+            services: services.map(|of| ((of.namespace, of.name, of.port), of.address)).collect(),
+            known: Cache::new(CLIENTS_MAX),
+            runtime: OnceLock::new(),
+            metrics,
+        }
+    }
+
+    fn runtime(&self) -> Option<&Runtime> {
+        let runtime = self.runtime.get_or_init(|| {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let built = builder.worker_threads(1).thread_name("webhooks").enable_all().build();
+            built.inspect_err(|error| tracing::error!(%error, "webhooks cannot be asked")).ok()
+        });
+        runtime.as_ref()
+    }
+
+    fn known(&self, webhook: &Arc<ConversionWebhook>) -> Arc<Known> {
+        let new = || Ok::<_, Infallible>(Arc::new(Known::new(webhook, &self.services)));
+        let Ok(known) = self.known.get_or_insert_with(webhook, new);
+        known
+    }
+}
+
+impl Drop for WebhookClients {
+    fn drop(&mut self) {
+        // A runtime must not wait for its tasks within another's.
+        if let Some(Some(runtime)) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Webhooks for WebhookClients {
+    fn ask(
+        &self,
+        webhook: &Arc<ConversionWebhook>,
+        review: Vec<u8>,
+        deadline: Deadline,
+    ) -> BoxFuture<'static, Result<Bytes, String>> {
+        let known = self.known(webhook);
+        let Some(runtime) = self.runtime() else {
+            return futures::future::ready(Err("there is no thread to ask it from".to_owned())).boxed();
+        };
+        let executor = Executor(runtime.handle().clone());
+        // Whoever does not wait any more leaves the place to others.
+        let asking = runtime.spawn(async move { known.ask(executor, review.into(), deadline).await });
+        let mut asking = Owned(asking);
+        async move { (&mut asking.0).await.unwrap_or_else(|lost| Err(lost.to_string())) }.boxed()
+    }
+
+    fn count(&self, review: &EndedReview<'_>) {
+        self.metrics.count(review);
+    }
+}
+
+impl Known {
+    fn new(webhook: &ConversionWebhook, services: &BTreeMap<(String, String, u16), String>) -> Self {
+        let (url, address, name) = match &webhook.place {
+            WebhookPlace::Url(url) => (url.clone(), Some(url.clone()), None),
+            WebhookPlace::Service { namespace, name, path, port } => {
+                let host = format!("{name}.{namespace}.svc");
+                let known = services.get(&(namespace.clone(), name.clone(), *port)).cloned();
+                // In a pod the cluster's names are known.
+                let in_pod = std::env::var_os(IN_POD).is_some();
+                let known = known.or_else(|| in_pod.then(|| format!("{host}:{port}")));
+                let address = known.map(|address| format!("https://{address}{path}"));
+                (format!("https://{host}:{port}{path}"), address, Some(host))
+            }
+        };
+        let trust = (webhook.authorities.clone(), name);
+        let (free, room) = (Semaphore::new(AT_ONCE), Semaphore::new(ANSWERS_BYTES_MAX >> 10));
+        Self { client: OnceLock::new(), free, room, url, address, trust }
+    }
+
+    async fn ask(&self, executor: Executor, review: Bytes, deadline: Deadline) -> Result<Bytes, String> {
+        let Ok(_place) = self.free.try_acquire() else {
+            return Err("too many questions to it are under way".to_owned());
+        };
+        let within = deadline.remaining().min(LIMIT);
+        let posting = |why: &str| format!("Post \"{}?timeout=30s\": {why}", self.url);
+        match tokio::time::timeout(within, self.post(executor, review, &posting)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                Err(posting("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"))
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        executor: Executor,
+        review: Bytes,
+        posting: &(impl Fn(&str) -> String + Sync),
+    ) -> Result<Bytes, String> {
+        let Some(address) = &self.address else {
+            return Err(posting("the Service has no address here: give it one with --service-resolver"));
+        };
+        let url: Uri = format!("{address}?timeout=30s").parse().map_err(|e| posting(&format!("{e}")))?;
+        let client = self.client.get_or_init(|| self.connect(executor).map_err(|error| error.to_string()));
+        let client = client.as_ref().map_err(|why| posting(why))?;
+        let address = url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
+        let most = ANSWER_BYTES_MIN + review.len().saturating_mul(ANSWER_GROWTH);
+        let request = Request::post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .header(USER_AGENT, AGENT)
+            .header(HOST, self.host())
+            .body(Full::new(review))
+            .map_err(|error| posting(&error.to_string()))?;
+        let response = client.request(request).await.map_err(|error| posting(&in_go(&error, &address)))?;
+        let code = response.status().as_u16();
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_text = content_type.is_none_or(|of| of.starts_with("text/"));
+        // Answers that come slowly hold what is theirs of the memory, and no other webhook's.
+        let room = u32::try_from(most.min(ANSWERS_BYTES_MAX) >> 10).unwrap_or(u32::MAX);
+        let _held = self.room.acquire_many(room).await.map_err(|closed| closed.to_string())?;
+        let body = Limited::new(response.into_body(), most).collect().await;
+        let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+            true => format!("the answer has more than {most} bytes"),
+            false => with_causes(&*error),
+        })?;
+        let body = body.to_bytes();
+        if (200..=206).contains(&code) { Ok(body) } else { Err(refusal(code, is_text, &body)) }
+    }
+
+    /// The authority of the URL.
+    fn host(&self) -> &str {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split_once('/').map_or(rest, |(host, _)| host)
+    }
+
+    fn connect(&self, executor: Executor) -> Result<Client, BoxError> {
+        let (authorities, name) = &self.trust;
+        let tls = Trust { authorities, ..Trust::default() }.tls()?;
+        let name = name.clone().map(ServerName::try_from).transpose()?;
+        Ok(legacy::Client::builder(executor)
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PING / 2)
+            .build(connector(tls, name, true)))
+    }
+}
+
+/// The words that Go has for a failure to send a request, where it has some.
+fn in_go(error: &(dyn Error + 'static), address: &str) -> String {
+    let causes = || std::iter::successors(Some(error), |error| (*error).source());
+    let io_error = causes().filter_map(|error| error.downcast_ref::<io::Error>());
+    if let Some(kind) = io_error.map(io::Error::kind).next() {
+        match kind {
+            io::ErrorKind::ConnectionRefused => {
+                return format!("dial tcp {address}: connect: connection refused");
+            }
+            io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
+            _ => {}
+        }
+    }
+    if causes()
+        .any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message))
+    {
+        return "EOF".to_owned();
+    }
+    let text = with_causes(error);
+    if text.contains("UnknownIssuer") {
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
+    }
+    text
+}
+
+/// The message of an answer that refuses (client-go `rest/request.go`, `transformResponse`; apimachinery `pkg/api/errors`,
+/// `NewGenericServerResponse`).
+fn refusal(code: u16, is_text: bool, body: &[u8]) -> String {
+    if let Ok(status) = json::parse(body)
+        && status.text_at(&["kind"]) == "Status"
+        && status.text_at(&["status"]) != "Success"
+        && let Some(message) = status.get("message").and_then(Value::as_str)
+    {
+        return message.to_owned();
+    }
+    let text = String::from_utf8_lossy(body);
+    let said = if is_text { text.trim() } else { "unknown" };
+    match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        406 if matches!(said, "" | "unknown") => {
+            "the server was unable to respond with a content type that the client supports".to_owned()
+        }
+        403 | 406 | 415 => said.to_owned(),
+        409 => "the server reported a conflict".to_owned(),
+        422 => "the server rejected our request due to an error in our request".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
+        500.. => format!("an error on the server ({said:?}) has prevented the request from succeeding"),
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_the_words_of_gos_client() {
+        let status = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}"#;
+        assert_eq!(refusal(500, false, status), "no");
+        let text = refusal(500, true, b"boom \"x\"\n");
+        assert_eq!(
+            text,
+            r#"an error on the server ("boom \"x\"") has prevented the request from succeeding"#
+        );
+        let unknown = refusal(502, false, b"{}");
+        assert_eq!(
+            unknown,
+            r#"an error on the server ("unknown") has prevented the request from succeeding"#
+        );
+        assert_eq!(refusal(404, true, b"x"), "the server could not find the requested resource");
+        assert_eq!(refusal(403, true, b"not you"), "not you");
+        let other = refusal(307, true, b"");
+        assert_eq!(
+            other,
+            "the server responded with the status code 307 but did not return more information"
+        );
+    }
+}
