@@ -187,7 +187,7 @@ fn read(error: ReadError, resource: &GroupResource) -> Status {
             | StorageError::RequestTooLarge { .. }
             | StorageError::Corrupt(_)),
         ) => Status::internal_error(error),
-        ReadError::Unreadable(error @ Unreadable::Corrupt { .. }) => Status::internal_error(error),
+        ReadError::Unreadable(error @ Unreadable::Corrupt { .. }) => Status::internal_error(error.of_one()),
         ReadError::Unreadable(Unreadable::Undecodable(why)) => plain_internal(why),
     }
 }

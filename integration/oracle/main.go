@@ -144,6 +144,15 @@ func record(scripts, out, only, kubeAPIServer, base string, client *http.Client)
 		if vars == nil {
 			vars = map[string]string{}
 		}
+		masked := func(text string) string { return text }
+		if strings.Contains(script.text, "${webhook}") {
+			webhook, err := startConversionWebhook()
+			if err != nil {
+				return err
+			}
+			defer webhook.stop()
+			vars["webhook"], vars["authorities"], masked = webhook.address, webhook.authorities, webhook.mask
+		}
 		mask := newMasker(script.MaskManagedFields == nil || *script.MaskManagedFields, script.text)
 		run := runner{base: base, client: client, script: script, vars: vars, mask: mask}
 		answers, err := run.run()
@@ -152,7 +161,7 @@ func record(scripts, out, only, kubeAPIServer, base string, client *http.Client)
 			failures = append(failures, fmt.Errorf("%s: %w", topic, err))
 			continue
 		}
-		if err := write(filepath.Join(out, topic+".expected.json"), made, topic, script, answers); err != nil {
+		if err := write(filepath.Join(out, topic+".expected.json"), made, topic, script, answers, masked); err != nil {
 			return err
 		}
 		steps += len(answers)
@@ -164,7 +173,7 @@ func record(scripts, out, only, kubeAPIServer, base string, client *http.Client)
 
 // write lays an expectation file out by hand: the header first, one step after
 // the other, keys sorted.
-func write(path string, made map[string]string, topic string, script *Script, answers []Answer) error {
+func write(path string, made map[string]string, topic string, script *Script, answers []Answer, masked func(string) string) error {
 	var text strings.Builder
 	text.WriteString("{\n \"oracle\": ")
 	layout(&text, tree(made), 1, 10)
@@ -176,7 +185,7 @@ func write(path string, made map[string]string, topic string, script *Script, an
 		layout(&text, tree(answer), 2, 2)
 	}
 	text.WriteString("\n ]\n}\n")
-	return os.WriteFile(path, []byte(settle(text.String())), 0o644)
+	return os.WriteFile(path, []byte(masked(settle(text.String()))), 0o644)
 }
 
 // fingerprint is the FNV-1a hash of 64 bits: a recording carries that of its

@@ -9,7 +9,7 @@ use kindom_storage_model::Revision;
 /// The reason why stored bytes can't be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// They are no object.
+    /// They are no object, or one that has no form in the version asked for.
     #[error(
         "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: object not decodable revision={revision}: {why}"
     )]
@@ -21,9 +21,18 @@ pub enum Unreadable {
         /// The reason.
         why: String,
     },
-    /// They can't be served in the version asked for.
+    /// Nothing of the type can be served in the version asked for.
     #[error("{0}")]
     Undecodable(String),
+}
+
+impl Unreadable {
+    /// The text for a request of one object: there upstream's keys lack the prefix of all (apiserver `pkg/storage/etcd3/store.go`,
+    /// 1.37).
+    #[must_use]
+    pub fn of_one(&self) -> String {
+        self.to_string().replacen("Key: /registry/", "Key: /", 1)
+    }
 }
 
 /// A field that somebody else manages.
@@ -179,7 +188,9 @@ pub enum PlanError {
 impl From<Unreadable> for PlanError {
     fn from(error: Unreadable) -> Self {
         match error {
-            error @ Unreadable::Corrupt { .. } => Self::Corrupt(error.to_string()),
+            Unreadable::Corrupt { revision, why, .. } => {
+                Self::Internal(format!("object not decodable revision={revision}: {why}"))
+            }
             Unreadable::Undecodable(message) => Self::Internal(message),
         }
     }

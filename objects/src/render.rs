@@ -65,7 +65,7 @@ pub fn write_served(
 /// # Errors
 /// [`Unreadable::Corrupt`] and [`Unreadable::Undecodable`].
 pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> Result<Value, Unreadable> {
-    let undecodable = |why: String| Unreadable::Undecodable(why);
+    let undecodable = |why: String| corrupt(&spec.prefix, object, &why);
     let mut tree = stored(&spec.prefix, object)?;
     if let Conversion::Faces(faces) = &spec.conversion {
         return Ok(faces.show(&version.name, tree));
@@ -282,13 +282,19 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             "the versions of {} are converted by a program that is compiled with them, and this one is not",
             spec.names.kind
         )),
-        Conversion::Webhook(_) => webhook_conversion::convert(object, spec.api_version(version)),
+        Conversion::Webhook(_) => {
+            let wanted = spec.api_version(version);
+            if let Some(converted) = webhook_conversion::converted(object, &wanted)? {
+                replace_converted(object, converted, &wanted);
+            }
+            Ok(())
+        }
     }
 }
 
 /// Replaces an object by its form in another version. Who it is stays: its kind, and its metadata but for labels and annotations
 /// (apiextensions `pkg/apiserver/conversion/webhook_converter.go`, `restoreObjectMeta`, 1.37).
-pub(crate) fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str) {
+fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str) {
     let mut metadata = std::mem::take(metadata_mut(object));
     for field in ["labels", "annotations"] {
         match converted.get_mut("metadata").and_then(Value::as_object_mut).and_then(|new| new.remove(field)) {

@@ -724,7 +724,9 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Change, target.name)?;
-    let old = Replaced::new(&rules.spec, current, attempt.shown(current)?)?.old;
+    let shown = decode(&rules.spec, rules.version()?, current);
+    let shown = shown.map_err(|unreadable| PlanError::Corrupt(unreadable.of_one()))?;
+    let old = Replaced::new(&rules.spec, current, shown)?.old;
     let before = current.revision();
     let input = DeleteInput {
         version: rules.version()?,

@@ -1,14 +1,16 @@
 //! Conversion by a registration's webhook (apiextensions `pkg/apiserver/conversion`, 1.37).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use kindom_integration::{Client, Server};
+use kindom_integration::{Client, Server, count};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::{CRDS, crd, object, register, revision, until, until_gone};
-use crate::webhook::{Rule, Said, Webhook, reviewed};
+use crate::webhook::{Rule, Said, Webhook, reviewed, widened};
 
 const GROUP: &str = "asked.example.com";
 
@@ -45,28 +47,15 @@ fn registration(conversion: Value, storage: &str) -> Value {
     registration
 }
 
-fn converted(mut object: Value, wanted: &str) -> Value {
-    object["apiVersion"] = json!(wanted);
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return object };
-    if wanted.ends_with("/v1") {
-        if let Some(width) = spec.remove("width") {
-            spec.insert("size".to_owned(), json!({"width": width}));
-        }
-    } else if let Some(size) = spec.remove("size") {
-        spec.insert("width".to_owned(), size["width"].clone());
-    }
-    object
-}
-
 fn honest() -> Rule {
-    Arc::new(|_, review| Said::Json(reviewed(review, converted)))
+    Arc::new(|_, review| Said::Json(reviewed(review, widened)))
 }
 
 /// Changes every object that an honest webhook would answer with.
 fn changing(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Rule {
     Arc::new(move |_, review| {
         Said::Json(reviewed(review, |object, wanted| {
-            let mut object = converted(object, wanted);
+            let mut object = widened(object, wanted);
             change(&mut object);
             object
         }))
@@ -76,7 +65,7 @@ fn changing(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Rule {
 /// Changes the whole of an honest webhook's answer.
 fn answering(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Rule {
     Arc::new(move |_, review| {
-        let mut answer = reviewed(review, converted);
+        let mut answer = reviewed(review, widened);
         change(&mut answer);
         Said::Json(answer)
     })
@@ -223,7 +212,7 @@ async fn answers_that_lie_are_refused() {
         (answering(|of| drop(of["response"].take())), "failed: no response provided".to_owned()),
         (
             answering(|of| of["kind"] = json!("Conversion")),
-            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind=Conversion".to_owned(),
+            "failed: no kind \"Conversion\" is registered for version \"apiextensions.k8s.io/v1\" in scheme".to_owned(),
         ),
         (
             answering(|of| of["response"]["convertedObjects"] = json!([])),
@@ -343,4 +332,144 @@ async fn the_storage_version_changes_under_a_webhook() {
         .unwrap();
     webhook.answer(Arc::new(|_, _| Said::Nothing));
     assert_eq!(client.get(&at("v1", "one")).await.unwrap().at("/spec/size/width"), 2);
+}
+
+/// The versions of a type that a webhook converts among, and where each has its width.
+const VERSIONS: [(&str, &str); 3] =
+    [("v1", "/spec/size/width"), ("v1beta1", "/spec/width"), ("v1alpha1", "/spec/w")];
+
+fn width(version: &str, width: u64) -> Value {
+    match version {
+        "v1" => json!({"size": {"width": width}}),
+        "v1beta1" => json!({"width": width}),
+        _ => json!({"w": width}),
+    }
+}
+
+/// The width of an object of any of the versions.
+fn width_of(object: &Value) -> Option<u64> {
+    let version = object["apiVersion"].as_str()?.rsplit('/').next()?;
+    let (_, place) = VERSIONS.iter().find(|(known, _)| *known == version)?;
+    let spec = object["spec"].as_object()?;
+    object.pointer(place).filter(|_| spec.len() == 1)?.as_u64()
+}
+
+/// Show 2 of conversion: the webhook is honest, slow, away and lying in turn. Who is told that a write has happened finds it in every
+/// version, and nobody ever sees an object that is not what its version says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_while_the_webhook_fails() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let honest = |review: &Value| {
+        reviewed(review, |mut object, wanted| {
+            let width = width_of(&object).unwrap();
+            object["apiVersion"] = json!(wanted);
+            object["spec"] = self::width(wanted.rsplit('/').next().unwrap(), width);
+            object
+        })
+    };
+    let turn = AtomicUsize::new(0);
+    let webhook =
+        Webhook::start(Arc::new(move |_, review| match turn.fetch_add(1, Ordering::Relaxed) % 11 {
+            2 => Said::End,
+            4 => Said::Text(503, "away".to_owned()),
+            6 => Said::Late(Duration::from_millis(50), honest(review)),
+            8 => {
+                let mut lie = honest(review);
+                lie["response"]["convertedObjects"][0]["metadata"]["name"] = json!("another");
+                Said::Json(lie)
+            }
+            10 => {
+                let mut lie = honest(review);
+                lie["response"]["convertedObjects"] = json!([]);
+                Said::Json(lie)
+            }
+            _ => Said::Json(honest(review)),
+        }))
+        .await;
+    let mut registration = registration(webhook.conversion("/convert"), "v1");
+    let mut alpha = registration["spec"]["versions"][1].clone();
+    alpha["name"] = json!("v1alpha1");
+    alpha["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
+        json!({"w": {"type": "integer"}});
+    alpha["subresources"] = json!({});
+    registration["spec"]["versions"].as_array_mut().unwrap().push(alpha);
+    register(&client, &registration).await;
+
+    let from = revision(&client.get(&things("v1")).await.unwrap().json());
+    let mut watching = JoinSet::new();
+    for (version, _) in VERSIONS {
+        let client = client.clone();
+        watching.spawn(async move {
+            let path = format!("{}?watch=true&resourceVersion={from}", things(version));
+            let mut watch = client.watch(&path).await.unwrap();
+            let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+            loop {
+                let event = watch.event().await.unwrap();
+                let object = &event["object"];
+                // What could not be converted is told as an error; the client would list again.
+                if event["type"] == "ERROR" {
+                    continue;
+                }
+                let name = object["metadata"]["name"].as_str().unwrap();
+                if name == "last" {
+                    return seen;
+                }
+                let width = width_of(object).unwrap_or_else(|| panic!("{version}: {object}"));
+                let before = seen.insert(name.to_owned(), width).unwrap_or_default();
+                assert!(before < width, "{version}: {name} went from {before} to {width}");
+            }
+        });
+    }
+    let mut writing = JoinSet::new();
+    for (number, (version, _)) in VERSIONS.into_iter().cycle().take(6).enumerate() {
+        let client = client.clone();
+        writing.spawn(async move {
+            let (name, mut refused) = (format!("n{number}"), 0);
+            let (mut exists, mut last) = (false, 0);
+            for next in 1..=count(40, 400) as u64 {
+                loop {
+                    let answer = if exists {
+                        client.merge_patch(&at(version, &name), &json!({"spec": width(version, next)})).await
+                    } else {
+                        client.post(&things(version), &thing(version, &name, width(version, next))).await
+                    };
+                    let answer = answer.unwrap();
+                    match answer.status {
+                        200 | 201 => {
+                            assert_eq!(width_of(&answer.json()), Some(next), "{}", answer.text());
+                            (exists, last) = (true, next);
+                            break;
+                        }
+                        // It has happened, and could not be shown; or it has not.
+                        409 => exists = true,
+                        500 => refused += 1,
+                        other => panic!("{other}: {}", answer.text()),
+                    }
+                }
+            }
+            (name, last, refused)
+        });
+    }
+    let written = writing.join_all().await;
+    assert!(
+        written.iter().map(|(_, _, refused)| refused).sum::<usize>() > 20,
+        "the webhook has failed often"
+    );
+    webhook.answer(Arc::new(move |_, review| Said::Json(honest(review))));
+    for (name, last, _) in &written {
+        for (version, _) in VERSIONS {
+            let found = client.get(&at(version, name)).await.unwrap().expect_status(200).unwrap();
+            assert_eq!(width_of(&found.json()), Some(*last), "{version}: {}", found.text());
+        }
+    }
+    client
+        .post(&things("v1"), &thing("v1", "last", width("v1", 1)))
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    let seen = watching.join_all().await;
+    // Nothing of the version that is stored was to be converted.
+    assert!(written.iter().all(|(name, last, _)| seen.iter().any(|seen| seen.get(name) == Some(last))));
 }

@@ -77,7 +77,8 @@ async fn a_damaged_value_is_one_corrupt_object() {
     let refusal = refused(client.get(WIDGETS).await, 500, "StorageReadError", "the stored value is damaged");
     assert_eq!(refusal["details"]["causes"][0]["field"], "/registry/d.example.com/widgets/default/broken");
     assert_eq!(refusal["details"]["causes"].as_array().unwrap().len(), 1);
-    corrupt(client.merge_patch(&format!("{WIDGETS}/broken"), &patch).await);
+    let patched = client.merge_patch(&format!("{WIDGETS}/broken"), &patch).await;
+    refused(patched, 500, "", "the stored value is damaged: it has a wrong checksum");
     corrupt(client.delete(&format!("{WIDGETS}/broken")).await);
     // Its neighbours, before and after, and another type.
     assert_eq!(get(&client, &format!("{WIDGETS}/past")).await["spec"]["note"], "whole");

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +26,8 @@ pub(crate) enum Said {
     Json(Value),
     /// A status code and a body.
     Text(u16, String),
+    /// As the first, so much later.
+    Late(Duration, Value),
     /// It never comes.
     Nothing,
     /// The connection ends.
@@ -119,12 +122,80 @@ async fn answer(
     let (code, content_type, body) = match rule(&path, &review) {
         Said::Json(body) => (200, "application/json", body.to_string()),
         Said::Text(code, text) => (code, "text/plain", text),
+        Said::Late(after, body) => {
+            tokio::time::sleep(after).await;
+            (200, "application/json", body.to_string())
+        }
         Said::Nothing => std::future::pending().await,
         // A handler that panics ends its connection.
         Said::End => std::panic::resume_unwind(Box::new("the connection ends")),
     };
     let response = Response::builder().status(code).header("Content-Type", content_type);
     Ok(response.body(Full::new(body.into())).unwrap())
+}
+
+/// A conversion webhook for recorded scripts: v1 has `spec.size.width` where v1beta1 has `spec.width`. `spec.note` of the first object of
+/// a review says how it lies about it (`integration/oracle/webhook.go` is the same).
+pub(crate) fn by_note() -> Rule {
+    Arc::new(|_, review| {
+        let note = review["request"]["objects"][0]["spec"]["note"].as_str().unwrap_or_default();
+        let mut answer = reviewed(review, widened);
+        let response = &mut answer["response"];
+        match note {
+            "uid" => response["uid"] = json!("other"),
+            "failure" => response["result"] = json!({"status": "Failure", "message": "not today"}),
+            "no status" => response["result"] = json!({}),
+            "no response" => drop(response.take()),
+            "other kind" => answer["kind"] = json!("Conversion"),
+            "no objects" => response["convertedObjects"] = json!([]),
+            "text for an object" => response["convertedObjects"] = json!(["x"]),
+            "500" => return Said::Text(500, "boom\n".to_owned()),
+            "404" => return Said::Text(404, "gone\n".to_owned()),
+            "503" => return Said::Text(503, "busy\n".to_owned()),
+            "end" => return Said::End,
+            _ => lie(&mut response["convertedObjects"][0], note),
+        }
+        Said::Json(answer)
+    })
+}
+
+fn lie(object: &mut Value, note: &str) {
+    let metadata = &mut object["metadata"];
+    match note {
+        "same version" => object["apiVersion"] = json!("other.example.com/v1"),
+        "other object" => object["kind"] = json!("Other"),
+        "other name" => metadata["name"] = json!("two"),
+        "other namespace" => metadata["namespace"] = json!("kube-system"),
+        "other uid" => metadata["uid"] = json!("u"),
+        "no metadata" => drop(object.as_object_mut().unwrap().remove("metadata")),
+        "text for metadata" => *metadata = json!("x"),
+        "number in labels" => metadata["labels"] = json!({"a": 1}),
+        "text for labels" => metadata["labels"] = json!("x"),
+        "list for annotations" => metadata["annotations"] = json!([]),
+        "no label" => metadata["labels"] = json!({"a": "not a label!"}),
+        "no annotation" => metadata["annotations"] = json!({"not an annotation!": "x"}),
+        "more metadata" => {
+            metadata["labels"] = json!({"by": "webhook"});
+            metadata["annotations"] = json!({"by": "webhook"});
+            metadata["finalizers"] = json!(["example.com/none"]);
+            metadata["generation"] = json!(77);
+        }
+        _ => {}
+    }
+}
+
+/// An object of either version as the other one has it.
+pub(crate) fn widened(mut object: Value, wanted: &str) -> Value {
+    object["apiVersion"] = json!(wanted);
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return object };
+    if wanted.ends_with("/v1") {
+        if let Some(width) = spec.remove("width") {
+            spec.insert("size".to_owned(), json!({"width": width}));
+        }
+    } else if let Some(size) = spec.remove("size") {
+        spec.insert("width".to_owned(), size["width"].clone());
+    }
+    object
 }
 
 /// A ConversionReview with every object of a request as `convert` makes it for the version wanted.

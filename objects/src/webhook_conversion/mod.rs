@@ -22,7 +22,6 @@ use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json};
 
 use crate::StoredRegistration;
-use crate::render::replace_converted;
 
 /// The webhook that converts a type's objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -120,7 +119,14 @@ impl ConversionWebhook {
             .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
         let version = self.review_version.unwrap_or_default();
         let found = (review.text_at(&["apiVersion"]).to_owned(), review.text_at(&["kind"]).to_owned());
-        if version == "v1" && (found.0 != "apiextensions.k8s.io/v1" || found.1 != "ConversionReview") {
+        if found.1 != "ConversionReview" {
+            // As upstream's scheme says it.
+            let (version, kind) = found;
+            return Err(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            ));
+        }
+        if version == "v1" && found.0 != "apiextensions.k8s.io/v1" {
             let (group, version) = split_api_version(&found.0).unwrap_or_default();
             let found = format!("{group}/{version}, Kind={}", found.1);
             return Err(format!(
@@ -281,36 +287,43 @@ fn metadata_of(object: &mut Value) -> Option<&mut Map> {
     object.get_mut("metadata")?.as_object_mut()
 }
 
-/// Converts an object to another version, with the answers of the work that this is part of.
-pub(crate) fn convert(object: &mut Value, api_version: String) -> Result<(), String> {
+/// An object in another version, as the answers of the work that this is part of have it; `None` if there is nothing to ask, and it
+/// is of that version already.
+pub(crate) fn converted(object: &mut Value, api_version: &str) -> Result<Option<Value>, String> {
     if object.text_at(&["apiVersion"]) == api_version {
-        return Ok(());
+        return Ok(None);
     }
     // As upstream, one that has only its type is that type in any version.
     if object.as_object().is_some_and(|map| map.len() == 2) && object.get("kind").is_some() {
         if let Some(map) = object.as_object_mut() {
             map.insert("apiVersion", api_version);
         }
-        return Ok(());
+        return Ok(None);
     }
-    let question = Arc::new(Question::new(object, api_version));
+    let question = Arc::new(Question::new(object, api_version.to_owned()));
     let answer = CURRENT.with(|current| match current.borrow_mut().as_mut() {
         Some(conversions) => conversions.find(&question).ok_or("it has not been asked yet"),
         None => Err("nobody asks it here"),
     });
     let converted = answer.map_err(|why| question.failed(why))?.map_err(|why| why.to_string())?;
-    let converted = json::parse_own(&converted).map_err(|why| question.failed(&why.to_string()))?;
-    replace_converted(object, converted, &question.api_version);
-    Ok(())
+    json::parse_own(&converted).map(Some).map_err(|why| question.failed(&why.to_string()))
 }
 
 fn judge(question: &Question, converted: &Value) -> Result<(), String> {
     let original = question.original();
     let gvk = Question::gvk(&original);
     let invalid = |why: String| format!("conversion webhook for {gvk} returned invalid {why}");
-    let Some(_) = converted.as_object() else {
-        return Err(invalid(format!("object at index 0: it is {}", go_type(converted))));
-    };
+    if converted.as_object().is_none() {
+        let found = match converted {
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Bool(_) => "bool",
+            _ => "number",
+        };
+        return Err(format!(
+            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        ));
+    }
     let text = |of: &Value, path: &[&str]| of.text_at(path).to_owned();
     let found = text(converted, &["apiVersion"]);
     if found != question.api_version {
