@@ -122,7 +122,8 @@ impl ResourceHandle {
         let Conversion::Webhook(webhook) = &spec.conversion else { return work() };
         let mut made = conversions.during(&mut work);
         for _ in 1..RUNS_MAX {
-            if !self.ask(webhook, conversions, deadline).await {
+            // Boxed: the future of every request would have room for it.
+            if !Box::pin(self.ask(webhook, conversions, deadline)).await {
                 break;
             }
             made = conversions.during(&mut work);
@@ -140,7 +141,7 @@ impl ResourceHandle {
     ) {
         if let Conversion::Webhook(webhook) = &spec.conversion {
             conversions.during(see);
-            self.ask(webhook, conversions, deadline).await;
+            Box::pin(self.ask(webhook, conversions, deadline)).await;
         }
     }
 

@@ -80,6 +80,8 @@ fn an_empty_object_needs_no_webhook() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
     /// Whatever a webhook answers, nothing panics, and what is taken has the name, uid and version that were asked for.
     #[test]
     fn any_answer_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..400_usize, with: u8) {
