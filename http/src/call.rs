@@ -1,6 +1,7 @@
 //! A request to a resource, with everything that answering it needs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::http::header;
 use kindom_actor_kit::{Deadline, Flow};
@@ -45,7 +46,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// Does some work in which objects are converted, however often a webhook has to be asked for it.
     pub(crate) async fn converting<T>(&self, spec: &TypeSpec, work: impl FnMut() -> T) -> T {
-        self.handle.converting(spec, &mut Conversions::default(), self.deadline, work).await
+        self.handle.converting(spec, &mut Conversions::default(), (self.deadline, Duration::ZERO), work).await
     }
 
     pub(crate) fn header(&self, name: header::HeaderName) -> &str {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::dear;
+use kindom_actor_kit::{dear, turn};
 use kindom_api::{GroupResource, Value};
-use kindom_objects::conversion::Conversion;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
@@ -203,11 +202,17 @@ pub(crate) async fn list_reply(
     Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
 }
 
+/// The bytes of the objects that a webhook is asked about before the processor and the budget are.
+const CONVERTED_AT_ONCE: usize = 512 << 10;
+
 /// The answers of the type's webhook to all that a list asks of it: pieces are made where nobody can wait.
+///
+/// # Errors
+/// That of the first object that cannot be converted.
 async fn convert_ahead(call: &Call<'_>, listed: &mut Listed) -> Result<Conversions, Failure> {
     let (spec, version) = (&*call.spec, call.version()?);
     let mut conversions = Conversions::default();
-    if !matches!(spec.conversion, Conversion::Webhook(_)) {
+    if spec.webhook().is_none() {
         return Ok(conversions);
     }
     let other = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
@@ -221,20 +226,18 @@ async fn convert_ahead(call: &Call<'_>, listed: &mut Listed) -> Result<Conversio
         });
         let (some, behind) = left.split_at(fitting.count().max(1));
         left = behind;
-        let see = || {
-            for object in some {
-                // The piece that it is in says what is wrong.
-                let _ = render::internal(spec, version, object);
-            }
-        };
+        turn(cost::parse(bytes)).await;
+        let see = || some.iter().for_each(|object| drop(render::internal(spec, version, object)));
         call.handle.convert_ahead(spec, &mut conversions, call.deadline, see).await;
+        if conversions.has_failed() {
+            turn(cost::parse(bytes)).await;
+            let shown = |object: &&Arc<StoredObject>| render::internal(spec, version, object).map(drop);
+            conversions.during(|| some.iter().try_for_each(shown)).map_err(|why| call.read_failure(why))?;
+        }
         listed.held.grow(conversions.bytes() - held)?;
     }
     Ok(conversions)
 }
-
-/// The bytes of the objects that a webhook is asked about before the budget is.
-const CONVERTED_AT_ONCE: usize = 4 << 20;
 
 /// The form of a list's items.
 enum ItemForm {

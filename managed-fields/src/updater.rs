@@ -116,7 +116,7 @@ impl<'a> Updater<'a> {
         object: Cow<'v, Value>,
         managers: &Managers<'_>,
     ) -> Result<Views<'v>, String> {
-        let mut others = BTreeMap::new();
+        let (mut others, mut failed) = (BTreeMap::new(), None);
         for managed in managers.values() {
             let version = &*managed.api_version;
             if version == self.api_version || others.contains_key(version) {
@@ -125,11 +125,15 @@ impl<'a> Updater<'a> {
             let view = match self.convert(&object, version) {
                 Ok(view) => Some(view.into_owned()),
                 Err(ConvertError::NoSuchVersion) => None,
-                Err(ConvertError::Failed(why)) => return Err(why),
+                // The other versions all the same: whoever converts may be waiting for all that it has to do.
+                Err(ConvertError::Failed(why)) => {
+                    failed.get_or_insert(why);
+                    None
+                }
             };
             others.insert(version.to_owned(), view);
         }
-        Ok(Views { object, others })
+        failed.map_or(Ok(Views { object, others }), Err)
     }
 
     fn view<'v>(&self, views: &'v Views<'_>, api_version: &str) -> Option<&'v Value> {

@@ -231,6 +231,15 @@ impl TypeSpec {
         self.versions.get(self.storage_version)
     }
 
+    /// The webhook that converts its objects; `None` if there is none to be asked.
+    #[must_use]
+    pub fn webhook(&self) -> Option<&Arc<ConversionWebhook>> {
+        match &self.conversion {
+            Conversion::Webhook(webhook) => Some(webhook),
+            _ => None,
+        }
+    }
+
     /// `apiVersion` of a version.
     #[must_use]
     pub fn api_version(&self, version: &str) -> String {

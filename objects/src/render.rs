@@ -283,6 +283,11 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             spec.names.kind
         )),
         Conversion::Webhook(_) => {
+            // The version may have gone from the registration since.
+            let found = object.text_at(&["apiVersion"]);
+            if split_api_version(found).and_then(|(_, version)| spec.version(version)).is_none() {
+                return Err(format!("request to convert CR from an invalid group/version: {found}"));
+            }
             let wanted = spec.api_version(version);
             if let Some(converted) = webhook_conversion::converted(object, &wanted)? {
                 replace_converted(object, converted, &wanted);
@@ -298,8 +303,8 @@ fn replace_converted(object: &mut Value, mut converted: Value, api_version: &str
     let mut metadata = std::mem::take(metadata_mut(object));
     for field in ["labels", "annotations"] {
         match converted.get_mut("metadata").and_then(Value::as_object_mut).and_then(|new| new.remove(field)) {
-            Some(value) => drop(metadata.insert(field, value)),
-            None => drop(metadata.remove(field)),
+            Some(value) if !value.is_null() => drop(metadata.insert(field, value)),
+            _ => drop(metadata.remove(field)),
         }
     }
     let kind = object.as_object_mut().and_then(|map| map.remove("kind"));

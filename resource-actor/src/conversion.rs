@@ -4,20 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
-use futures::future::BoxFuture;
-use kindom_actor_kit::{Clock, Deadline, Entropy};
+use kindom_actor_kit::{Clock, Deadline, Entropy, turn};
 use kindom_objects::TypeSpec;
-use kindom_objects::conversion::Conversion;
 use kindom_objects::webhook_conversion::{ConversionWebhook, Conversions, Question};
 use parking_lot::Mutex;
 
 use crate::ResourceHandle;
+use crate::cost::parse;
+use crate::webhooks::{EndedReview, ReviewFailure, Webhooks};
 
-/// The runs of one piece of work. An object becomes another version's in one question, or in two where managers know it in
-/// further versions.
-const RUNS_MAX: usize = 16;
 /// The objects of one ConversionReview, and their bytes (one object may have more).
 const OBJECTS_MAX: usize = 250;
 const BYTES_MAX: usize = 1 << 20;
@@ -25,80 +21,8 @@ const BYTES_MAX: usize = 1 << 20;
 const REVIEWS_AT_ONCE: usize = 4;
 /// The most bytes of an error's text.
 const WHY_BYTES_MAX: usize = 4096;
-
-/// Asks webhooks.
-pub trait Webhooks: Send + Sync {
-    /// Sends a ConversionReview; returns the body of the answer.
-    ///
-    /// # Errors
-    /// The reason why there is none, in Go's words where it has some.
-    fn ask(
-        &self,
-        webhook: &Arc<ConversionWebhook>,
-        review: Vec<u8>,
-        deadline: Deadline,
-    ) -> BoxFuture<'static, Result<Bytes, String>>;
-
-    /// Counts a review that has ended.
-    fn count(&self, review: &EndedReview<'_>);
-}
-
-/// No webhook is asked: each has failed.
-pub struct NoWebhooks;
-
-impl Webhooks for NoWebhooks {
-    fn ask(
-        &self,
-        _webhook: &Arc<ConversionWebhook>,
-        _review: Vec<u8>,
-        _deadline: Deadline,
-    ) -> BoxFuture<'static, Result<Bytes, String>> {
-        Box::pin(async { Err("this server asks no webhooks".to_owned()) })
-    }
-
-    fn count(&self, _review: &EndedReview<'_>) {}
-}
-
-/// A review that was asked, for metrics.
-#[derive(Debug)]
-pub struct EndedReview<'a> {
-    /// `widgets.example.com`
-    pub registration: &'a str,
-    /// The version of the first object: `v1beta1`.
-    pub from: &'a str,
-    /// The version that is wanted: `v1`.
-    pub to: &'a str,
-    /// Until the answer was judged.
-    pub took: Duration,
-    /// `None` if every object was converted.
-    pub failure: Option<ReviewFailure>,
-}
-
-/// The reason why a review has failed (apiextensions `pkg/apiserver/conversion/metrics.go`, 1.37).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReviewFailure {
-    /// There was no answer.
-    Call,
-    /// The answer is none to this review.
-    Malformed,
-    /// It has too few objects, or too many.
-    Partial,
-    /// An object is not what it has to be.
-    InvalidObject,
-}
-
-impl ReviewFailure {
-    /// The value of the label `failure_type`.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Call => "conversion_webhook_call_failure",
-            Self::Malformed => "conversion_webhook_malformed_response_failure",
-            Self::Partial => "conversion_webhook_partial_response_failure",
-            Self::InvalidObject => "conversion_webhook_invalid_converted_object_failure",
-        }
-    }
-}
+/// The bytes that work on one object may hold of it in all the versions that it is needed in.
+const HELD_MAX: usize = 32 << 20;
 
 /// What asking takes.
 struct Asking<'a> {
@@ -109,26 +33,32 @@ struct Asking<'a> {
     deadline: Deadline,
 }
 
+/// The object of a question, or the reason why there is none.
+type Answer = Result<Vec<u8>, String>;
+
 impl ResourceHandle {
-    /// Does some work in which objects of the type are converted: again and again, until every question to the type's webhook
-    /// has an answer. The questions of each run are asked together. Without a webhook it is done once, at no cost.
+    /// Does some work on an object of the type, in which it is converted: again and again, until every question to the type's
+    /// webhook has an answer, or the deadline has passed. The questions of each run are asked together. `cost` is the time that
+    /// one run takes a processor. Without a webhook there is one run, and nothing to wait for.
     pub async fn converting<T>(
         &self,
         spec: &TypeSpec,
         conversions: &mut Conversions,
-        deadline: Deadline,
+        (deadline, cost): (Deadline, Duration),
         mut work: impl FnMut() -> T,
     ) -> T {
-        let Conversion::Webhook(webhook) = &spec.conversion else { return work() };
-        let mut made = conversions.during(&mut work);
-        for _ in 1..RUNS_MAX {
+        let Some(webhook) = spec.webhook() else { return work() };
+        loop {
+            let made = conversions.during(&mut work);
+            if deadline.passed() || conversions.bytes() > HELD_MAX {
+                return made;
+            }
             // Boxed: the future of every request would have room for it.
             if !Box::pin(self.ask(webhook, conversions, deadline)).await {
-                break;
+                return made;
             }
-            made = conversions.during(&mut work);
+            turn(cost + parse(conversions.bytes())).await;
         }
-        made
     }
 
     /// Has the type's webhook asked all that some work is going to ask: the objects that `see` reads.
@@ -139,7 +69,7 @@ impl ResourceHandle {
         deadline: Deadline,
         see: impl FnOnce(),
     ) {
-        if let Conversion::Webhook(webhook) = &spec.conversion {
+        if let Some(webhook) = spec.webhook() {
             conversions.during(see);
             Box::pin(self.ask(webhook, conversions, deadline)).await;
         }
@@ -168,8 +98,8 @@ impl Asking<'_> {
         let silent = Mutex::new(None);
         let reviews = futures::stream::iter(batches(questions)).map(|batch| self.review(batch, &silent));
         let mut answers = reviews.buffer_unordered(REVIEWS_AT_ONCE);
-        while let Some(answered) = answers.next().await {
-            for (question, answer) in answered {
+        while let Some((questions, answers)) = answers.next().await {
+            for (question, answer) in questions.into_iter().zip(answers) {
                 conversions.answer(question, answer);
             }
         }
@@ -181,66 +111,83 @@ impl Asking<'_> {
         &self,
         questions: Vec<Arc<Question>>,
         silent: &Mutex<Option<String>>,
-    ) -> Vec<(Arc<Question>, Result<Vec<u8>, String>)> {
-        let failed = |why: &str| questions.iter().map(|of| Err(of.failed(why))).collect::<Vec<_>>();
+    ) -> (Vec<Arc<Question>>, Vec<Answer>) {
+        let Some(version) = self.webhook.review_version else {
+            let why = "no supported conversion review versions";
+            let answers = questions.iter().map(|_| Err(why.to_owned())).collect();
+            return (questions, answers);
+        };
+        let failed = |why: &str| questions.iter().map(|of| Err(of.failed(why))).collect();
         let before = silent.lock().clone();
         if let Some(why) = before {
             let answers = failed(&why);
-            return questions.into_iter().zip(answers).collect();
+            return (questions, answers);
         }
-        let began = self.clock.now();
-        let uid = self.entropy.uuid_v4();
-        let converted = match self.webhook.review(&uid, &questions) {
-            Ok(review) => match self.webhooks.ask(self.webhook, review, self.deadline).await {
-                Ok(answer) => self.webhook.read(&uid, &answer).map_err(|why| (ReviewFailure::Malformed, why)),
-                Err(why) => Err((ReviewFailure::Call, why)),
-            },
+        let (began, uid) = (self.clock.now(), self.entropy.uuid_v4());
+        let bytes = questions.iter().map(|question| question.object.len()).sum();
+        turn(parse(bytes)).await;
+        let review = ConversionWebhook::review(version, &uid, &questions);
+        let judged = match self.webhooks.ask(self.webhook, review, self.deadline).await {
+            Ok(answer) => {
+                turn(parse(answer.len())).await;
+                self.judged(&uid, &answer, &questions)
+            }
             Err(why) => Err((ReviewFailure::Call, why)),
         };
-        let expected = questions.len();
-        let (failure, answers): (_, Vec<Result<Vec<u8>, String>>) = match converted {
-            Err((failure, mut why)) => {
-                shorten(&mut why);
+        let (failure, answers) = match judged {
+            Ok(answers) => {
+                let is_invalid = answers.iter().any(Result::is_err);
+                (is_invalid.then_some(ReviewFailure::InvalidObject), answers)
+            }
+            Err((ReviewFailure::Partial, found)) => {
+                let expected = questions.len();
+                let miscounted = |of: &Arc<Question>| Err(of.miscounted(&found, expected));
+                (Some(ReviewFailure::Partial), questions.iter().map(miscounted).collect())
+            }
+            Err((failure, why)) => {
+                let why = short(why);
                 let answers = failed(&why);
                 if failure == ReviewFailure::Call {
                     *silent.lock() = Some(why);
                 }
                 (Some(failure), answers)
             }
-            Ok(objects) if objects.len() != expected => {
-                let miscounted = |of: &Arc<Question>| Err(of.miscounted(objects.len(), expected));
-                (Some(ReviewFailure::Partial), questions.iter().map(miscounted).collect())
-            }
-            Ok(objects) => {
-                let judged = questions.iter().zip(objects).map(|(of, object)| {
-                    of.judge(&object).map_err(|mut why| {
-                        shorten(&mut why);
-                        why
-                    })
-                });
-                let judged: Vec<_> = judged.collect();
-                (judged.iter().any(Result::is_err).then_some(ReviewFailure::InvalidObject), judged)
-            }
         };
         if let Some(first) = questions.first() {
             self.webhooks.count(&EndedReview {
                 registration: &self.webhook.registration,
-                from: &first.from_version(),
+                from: first.from_version(),
                 to: first.to_version(),
                 took: self.clock.now().saturating_duration_since(began),
                 failure,
             });
         }
-        questions.into_iter().zip(answers).collect()
+        (questions, answers)
+    }
+
+    /// The objects of an answer, each with what is wrong with it. The error of a partial answer is the number of its objects.
+    fn judged(
+        &self,
+        uid: &str,
+        answer: &[u8],
+        questions: &[Arc<Question>],
+    ) -> Result<Vec<Answer>, (ReviewFailure, String)> {
+        let objects = self.webhook.read(uid, answer).map_err(|why| (ReviewFailure::Malformed, why))?;
+        if objects.len() != questions.len() {
+            return Err((ReviewFailure::Partial, objects.len().to_string()));
+        }
+        let judged = questions.iter().zip(&objects).map(|(of, object)| of.judge(object).map_err(short));
+        Ok(judged.collect())
     }
 }
 
 /// A webhook's own words may be as long as its answer.
-fn shorten(why: &mut String) {
+fn short(mut why: String) -> String {
     if why.len() > WHY_BYTES_MAX {
         why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
         why.push_str("...");
     }
+    why
 }
 
 /// The questions of each review: those for one version, up to its bounds.
@@ -265,12 +212,15 @@ fn batches(questions: Vec<Arc<Question>>) -> Vec<Vec<Arc<Question>>> {
 
 #[cfg(test)]
 mod tests {
+    use kindom_api::object;
+
     use super::*;
 
     #[test]
     fn reviews_are_bounded_and_for_one_version() {
-        let question = |api_version: &str, bytes| {
-            Arc::new(Question { object: vec![b' '; bytes], api_version: api_version.to_owned() })
+        let question = |api_version: &str, bytes: usize| {
+            let mut object = object! { "filling": "x".repeat(bytes) };
+            Arc::new(Question::new(&mut object, api_version.to_owned()))
         };
         let sizes = |questions| batches(questions).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(vec![]), [0; 0]);

@@ -22,7 +22,6 @@ use crate::panics::caught;
 use crate::quota::{Charges, Demand};
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
-use kindom_objects::conversion::Conversion;
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
@@ -303,11 +302,6 @@ impl Plans {
     }
 }
 
-/// Returns true if a plan may be made again, with more answers of a webhook.
-fn is_asked(spec: &TypeSpec) -> bool {
-    matches!(spec.conversion, Conversion::Webhook(_))
-}
-
 /// The object that a plan is made on: a copy if it may be made `again`.
 fn planned_on(object: &mut Value, again: bool) -> Value {
     if again { object.clone() } else { std::mem::take(object) }
@@ -330,9 +324,10 @@ impl ResourceHandle {
         let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
         let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
-        let mut conversions = Conversions::default();
         loop {
             tracing::trace!("read the rules and the object, and plan");
+            // Of the object as it is now: what was converted before has lost a race.
+            let mut conversions = Conversions::default();
             let freshness = plans.next()?;
             self.turn_to_compile(target.version).await?;
             let rules = self.rules(target.version, freshness)?;
@@ -354,8 +349,9 @@ impl ResourceHandle {
             // A rule of the program's may take any time: nothing but this write may wait for it.
             dear(if rules.spec.strategy.is_of_program() { estimate.max(DEAR) } else { estimate }).await?;
             let mut spent = Spent::new(self.cost(), bytes);
-            let again = is_asked(&rules.spec);
-            let desired = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+            let again = rules.spec.webhook().is_some();
+            let run = (options.deadline, estimate);
+            let desired = self.converting(&rules.spec, &mut conversions, run, || {
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let desired = desired.await?;
@@ -366,7 +362,7 @@ impl ResourceHandle {
                     self.plan_create(&attempt, target, new, options, &mut conversions, &mut spent).await?
                 }
                 Desired::Update { mut object, live, is_patch } => {
-                    let step = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+                    let step = self.converting(&rules.spec, &mut conversions, run, || {
                         let object = planned_on(&mut object, again);
                         spent.on(|| {
                             caught(&rules.spec, || {
@@ -377,7 +373,7 @@ impl ResourceHandle {
                     step.await?
                 }
                 Desired::Delete(removal) => {
-                    let step = self.converting(&rules.spec, &mut conversions, options.deadline, || {
+                    let step = self.converting(&rules.spec, &mut conversions, run, || {
                         spent.on(|| caught(&rules.spec, || plan_delete(&attempt, target, removal)))
                     });
                     step.await?
@@ -483,8 +479,9 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let (mut object, again) = (new.object, is_asked(&rules.spec));
-        let planned = self.converting(&rules.spec, conversions, options.deadline, || {
+        let (mut object, again) = (new.object, rules.spec.webhook().is_some());
+        let run = (options.deadline, self.cost().estimate(options.bytes));
+        let planned = self.converting(&rules.spec, conversions, run, || {
             let object = planned_on(&mut object, again);
             spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, object)))
         });

@@ -16,7 +16,6 @@ use tracing::Span;
 
 use crate::Snapshot;
 use crate::actor::ResourceActor;
-use crate::conversion::Webhooks;
 use crate::cost::Cost;
 use crate::error::{ReadError, WriteError};
 use crate::limits::{COMMITS_IN_FLIGHT_MAX, PAST_EVENTS_MAX, READ_YOUR_WRITE_MAX, TXN_OPS_MAX};
@@ -24,6 +23,7 @@ use crate::live::Live;
 use crate::messages::CommitObject;
 use crate::pages::Pages;
 use crate::past;
+use crate::webhooks::Webhooks;
 use kindom_objects::{StoredObject, Strategy, TypeSpec};
 
 /// The dependencies of every type's actor.

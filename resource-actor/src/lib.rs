@@ -40,10 +40,10 @@ mod snapshot;
 pub mod testing;
 mod turns;
 mod watch;
+mod webhooks;
 mod write;
 
 pub use apply::{Apply, Check as ApplyCheck};
-pub use conversion::{EndedReview, NoWebhooks, ReviewFailure, Webhooks};
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
 pub use event_log::ObjectEvent;
@@ -55,4 +55,5 @@ pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_
 pub use snapshot::Snapshot;
 pub use turns::WriteTurns;
 pub use watch::WatchCursor;
+pub use webhooks::{EndedReview, NoWebhooks, ReviewFailure, Webhooks};
 pub use write::Write;

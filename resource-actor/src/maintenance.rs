@@ -16,7 +16,6 @@ use kindom_objects::holdings::{Allocation, Holdings, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
-use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec};
 
 /// The state of an object after one step of a drain.
@@ -128,9 +127,7 @@ impl ResourceHandle {
         if spec.read_only() {
             return Ok(Rewritten::LookAgain);
         }
-        let mut conversions = Conversions::default();
-        let restored = self.converting(&spec, &mut conversions, deadline, || restored(&spec, object));
-        let sealed = match restored.await {
+        let sealed = match restored(&spec, object) {
             Ok(Some(sealed)) => sealed,
             Ok(None) => return Ok(Rewritten::Current),
             Err(why) => return Ok(Rewritten::Undecodable(why)),

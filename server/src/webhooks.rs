@@ -1,13 +1,14 @@
 //! Asks the webhooks that convert objects (apiserver `pkg/util/webhook`, client-go `rest`; 1.37).
 //!
-//! **Guarantees.** Questions have connections, tasks and a thread of their own. A webhook that is slow or away has so many
-//! questions under way at most; the others fail at once, and hold up nobody. Answers have a bound in bytes and in time.
+//! **Guarantees.** Questions have connections, tasks and a thread of their own. Those to one host have a bound, as those to all
+//! have; more wait. A host that has been silent for a while has a few under way, and the others fail at once, so that nobody waits
+//! for it who need not. Answers have a bound in bytes and in time.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,10 +25,12 @@ use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
 use kindom_objects::webhook_conversion::{ConversionWebhook, WebhookPlace};
 use kindom_resource_actor::{EndedReview, Webhooks};
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use rustls::pki_types::ServerName;
-use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{AcquireError, OnceCell, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until};
 
 use crate::BoxError;
 use crate::aggregator::Service;
@@ -38,10 +41,15 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The bytes that any answer may have, and those that it may have beside, in times of the review's.
 const ANSWER_BYTES_MIN: usize = 256 << 10;
 const ANSWER_GROWTH: usize = 4;
-/// The most bytes of all answers of one webhook that are on their way.
+/// The most bytes of all answers of one host that are on their way.
 const ANSWERS_BYTES_MAX: usize = 16 << 20;
-/// The questions to one webhook that are under way at a time.
+/// The questions to one host that are under way at a time, and those to all.
 const AT_ONCE: usize = 64;
+const AT_ONCE_OF_ALL: usize = 160;
+/// A host that is asked and gives no answer for so long is silent.
+const SILENT: Duration = Duration::from_secs(3);
+/// The questions to a silent host that are under way at a time.
+const AT_ONCE_OF_SILENT: usize = 8;
 /// The webhooks whose connections are kept (`defaultCacheSize`).
 const CLIENTS_MAX: usize = 200;
 /// Set in a container of a pod.
@@ -53,11 +61,9 @@ type Client = legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// A webhook that has been asked.
 struct Known {
-    /// Made by the first question, on this module's thread; the reason why it cannot be.
-    client: OnceLock<Result<Client, String>>,
-    free: Semaphore,
-    /// The KiB that answers may hold.
-    room: Semaphore,
+    /// Made by the first question, on this module's thread.
+    client: OnceCell<Client>,
+    host: Arc<Host>,
     /// `https://host:port/path`, as errors name it.
     url: String,
     /// The place that is connected to; `None` if nobody knows it.
@@ -65,12 +71,94 @@ struct Known {
     trust: (Vec<u8>, Option<String>),
 }
 
+/// The host of any number of webhooks.
+struct Host {
+    free: Semaphore,
+    /// The KiB that answers may hold.
+    room: Semaphore,
+    asked: Mutex<Asked>,
+}
+
+/// The questions that are under way.
+struct Asked {
+    count: usize,
+    /// The time of the last answer, or of the first question after none was under way.
+    heard: Instant,
+}
+
+/// The place of a question that is under way.
+struct Place<'a> {
+    host: &'a Host,
+    /// Of the host, and of all; a few to a silent host need none.
+    _free: Option<(SemaphorePermit<'a>, SemaphorePermit<'a>)>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.host.asked.lock().count -= 1;
+    }
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            free: Semaphore::new(AT_ONCE),
+            room: Semaphore::new(ANSWERS_BYTES_MAX >> 10),
+            asked: Mutex::new(Asked { count: 0, heard: Instant::now() }),
+        }
+    }
+
+    /// Waits for a place.
+    ///
+    /// # Errors
+    /// The host is silent, and enough questions wait for it.
+    async fn enter<'a>(&'a self, of_all: &'a Semaphore) -> Result<Place<'a>, String> {
+        loop {
+            let silent_at = {
+                let mut asked = self.asked.lock();
+                let now = Instant::now();
+                if asked.count == 0 {
+                    asked.heard = now;
+                }
+                let silent_at = asked.heard + SILENT;
+                if silent_at <= now {
+                    if asked.count >= AT_ONCE_OF_SILENT {
+                        return Err(
+                            "it does not answer, and too many questions to it are under way".to_owned()
+                        );
+                    }
+                    asked.count += 1;
+                    return Ok(Place { host: self, _free: None });
+                }
+                silent_at
+            };
+            let free = async { Ok((self.free.acquire().await?, of_all.acquire().await?)) };
+            tokio::select! {
+                biased;
+                free = free => {
+                    let free = free.map_err(|closed: AcquireError| closed.to_string())?;
+                    self.asked.lock().count += 1;
+                    return Ok(Place { host: self, _free: Some(free) });
+                }
+                () = sleep_until(silent_at) => {}
+            }
+        }
+    }
+
+    fn answers(&self) {
+        self.asked.lock().heard = Instant::now();
+    }
+}
+
 /// Asks webhooks over connections that it keeps.
 pub(crate) struct WebhookClients {
     services: BTreeMap<(String, String, u16), String>,
     known: Cache<Arc<ConversionWebhook>, Arc<Known>>,
+    /// By `host:port`.
+    hosts: Cache<String, Arc<Host>>,
+    of_all: Arc<Semaphore>,
     /// `None` until the first question.
-    runtime: OnceLock<Option<Runtime>>,
+    runtime: Mutex<Option<Runtime>>,
     metrics: WebhookMetrics,
 }
 
@@ -80,23 +168,31 @@ impl WebhookClients {
         Self {
             services: services.map(|of| ((of.namespace, of.name, of.port), of.address)).collect(),
             known: Cache::new(CLIENTS_MAX),
-            runtime: OnceLock::new(),
+            hosts: Cache::new(CLIENTS_MAX),
+            of_all: Arc::new(Semaphore::new(AT_ONCE_OF_ALL)),
+            runtime: Mutex::new(None),
             metrics,
         }
     }
 
-    fn runtime(&self) -> Option<&Runtime> {
-        let runtime = self.runtime.get_or_init(|| {
-            let mut builder = tokio::runtime::Builder::new_multi_thread();
-            let built = builder.worker_threads(1).thread_name("webhooks").enable_all().build();
-            built.inspect_err(|error| tracing::error!(%error, "webhooks cannot be asked")).ok()
-        });
-        runtime.as_ref()
+    fn runtime(&self) -> io::Result<Handle> {
+        let mut runtime = self.runtime.lock();
+        if let Some(running) = &*runtime {
+            return Ok(running.handle().clone());
+        }
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let started = builder.worker_threads(1).thread_name("webhooks").enable_all().build()?;
+        Ok(runtime.insert(started).handle().clone())
     }
 
     fn known(&self, webhook: &Arc<ConversionWebhook>) -> Arc<Known> {
-        let new = || Ok::<_, Infallible>(Arc::new(Known::new(webhook, &self.services)));
-        let Ok(known) = self.known.get_or_insert_with(webhook, new);
+        let Ok(known) = self.known.get_or_insert_with(webhook, || {
+            let (url, address, name) = place(webhook, &self.services);
+            let new = || Ok::<_, Infallible>(Arc::new(Host::new()));
+            let Ok(host) = self.hosts.get_or_insert_with(authority(&url), new);
+            let trust = (webhook.authorities.clone(), name);
+            Ok::<_, Infallible>(Arc::new(Known { client: OnceCell::new(), host, url, address, trust }))
+        });
         known
     }
 }
@@ -104,7 +200,7 @@ impl WebhookClients {
 impl Drop for WebhookClients {
     fn drop(&mut self) {
         // A runtime must not wait for its tasks within another's.
-        if let Some(Some(runtime)) = self.runtime.take() {
+        if let Some(runtime) = self.runtime.lock().take() {
             runtime.shutdown_background();
         }
     }
@@ -117,13 +213,18 @@ impl Webhooks for WebhookClients {
         review: Vec<u8>,
         deadline: Deadline,
     ) -> BoxFuture<'static, Result<Bytes, String>> {
-        let known = self.known(webhook);
-        let Some(runtime) = self.runtime() else {
-            return futures::future::ready(Err("there is no thread to ask it from".to_owned())).boxed();
+        let runtime = match self.runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let why = format!("there is no thread to ask it from: {error}");
+                return futures::future::ready(Err(why)).boxed();
+            }
         };
-        let executor = Executor(runtime.handle().clone());
+        let (known, of_all) = (self.known(webhook), Arc::clone(&self.of_all));
+        let executor = Executor(runtime.clone());
         // Whoever does not wait any more leaves the place to others.
-        let asking = runtime.spawn(async move { known.ask(executor, review.into(), deadline).await });
+        let asking =
+            runtime.spawn(async move { known.ask(&of_all, executor, review.into(), deadline).await });
         let mut asking = Owned(asking);
         async move { (&mut asking.0).await.unwrap_or_else(|lost| Err(lost.to_string())) }.boxed()
     }
@@ -133,32 +234,49 @@ impl Webhooks for WebhookClients {
     }
 }
 
-impl Known {
-    fn new(webhook: &ConversionWebhook, services: &BTreeMap<(String, String, u16), String>) -> Self {
-        let (url, address, name) = match &webhook.place {
-            WebhookPlace::Url(url) => (url.clone(), Some(url.clone()), None),
-            WebhookPlace::Service { namespace, name, path, port } => {
-                let host = format!("{name}.{namespace}.svc");
-                let known = services.get(&(namespace.clone(), name.clone(), *port)).cloned();
-                // In a pod the cluster's names are known.
-                let in_pod = std::env::var_os(IN_POD).is_some();
-                let known = known.or_else(|| in_pod.then(|| format!("{host}:{port}")));
-                let address = known.map(|address| format!("https://{address}{path}"));
-                (format!("https://{host}:{port}{path}"), address, Some(host))
-            }
-        };
-        let trust = (webhook.authorities.clone(), name);
-        let (free, room) = (Semaphore::new(AT_ONCE), Semaphore::new(ANSWERS_BYTES_MAX >> 10));
-        Self { client: OnceLock::new(), free, room, url, address, trust }
+/// A webhook's URL, as errors name it; the URL that is connected to, if anybody knows it; and the name that its certificate must
+/// have, if that is another than the URL's.
+fn place(
+    webhook: &ConversionWebhook,
+    services: &BTreeMap<(String, String, u16), String>,
+) -> (String, Option<String>, Option<String>) {
+    match &webhook.place {
+        WebhookPlace::Url(url) => (url.clone(), Some(url.clone()), None),
+        WebhookPlace::Service { namespace, name, path, port } => {
+            let host = format!("{name}.{namespace}.svc");
+            let known = services.get(&(namespace.clone(), name.clone(), *port)).cloned();
+            // In a pod the cluster's names are known.
+            let in_pod = std::env::var_os(IN_POD).is_some();
+            let known = known.or_else(|| in_pod.then(|| format!("{host}:{port}")));
+            let address = known.map(|address| format!("https://{address}{path}"));
+            (format!("https://{host}:{port}{path}"), address, Some(host))
+        }
     }
+}
 
-    async fn ask(&self, executor: Executor, review: Bytes, deadline: Deadline) -> Result<Bytes, String> {
-        let Ok(_place) = self.free.try_acquire() else {
-            return Err("too many questions to it are under way".to_owned());
-        };
+/// The `host:port` of a URL.
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split_once('/').map_or(rest, |(authority, _)| authority)
+}
+
+impl Known {
+    async fn ask(
+        &self,
+        of_all: &Semaphore,
+        executor: Executor,
+        review: Bytes,
+        deadline: Deadline,
+    ) -> Result<Bytes, String> {
         let within = deadline.remaining().min(LIMIT);
         let posting = |why: &str| format!("Post \"{}?timeout=30s\": {why}", self.url);
-        match tokio::time::timeout(within, self.post(executor, review, &posting)).await {
+        let asking = async {
+            let _place = self.host.enter(of_all).await?;
+            let answer = self.post(executor, review, &posting).await;
+            self.host.answers();
+            answer
+        };
+        match tokio::time::timeout(within, asking).await {
             Ok(answer) => answer,
             Err(_) => {
                 Err(posting("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"))
@@ -176,15 +294,15 @@ impl Known {
             return Err(posting("the Service has no address here: give it one with --service-resolver"));
         };
         let url: Uri = format!("{address}?timeout=30s").parse().map_err(|e| posting(&format!("{e}")))?;
-        let client = self.client.get_or_init(|| self.connect(executor).map_err(|error| error.to_string()));
-        let client = client.as_ref().map_err(|why| posting(why))?;
+        let client = self.client.get_or_try_init(|| self.connect(executor)).await;
+        let client = client.map_err(|error| posting(&error.to_string()))?;
         let address = url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
         let most = ANSWER_BYTES_MIN + review.len().saturating_mul(ANSWER_GROWTH);
         let request = Request::post(url)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, */*")
             .header(USER_AGENT, AGENT)
-            .header(HOST, self.host())
+            .header(HOST, authority(&self.url))
             .body(Full::new(review))
             .map_err(|error| posting(&error.to_string()))?;
         let response = client.request(request).await.map_err(|error| posting(&in_go(&error, &address)))?;
@@ -193,7 +311,7 @@ impl Known {
         let is_text = content_type.is_none_or(|of| of.starts_with("text/"));
         // Answers that come slowly hold what is theirs of the memory, and no other webhook's.
         let room = u32::try_from(most.min(ANSWERS_BYTES_MAX) >> 10).unwrap_or(u32::MAX);
-        let _held = self.room.acquire_many(room).await.map_err(|closed| closed.to_string())?;
+        let _held = self.host.room.acquire_many(room).await.map_err(|closed| closed.to_string())?;
         let body = Limited::new(response.into_body(), most).collect().await;
         let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
             true => format!("the answer has more than {most} bytes"),
@@ -203,16 +321,12 @@ impl Known {
         if (200..=206).contains(&code) { Ok(body) } else { Err(refusal(code, is_text, &body)) }
     }
 
-    /// The authority of the URL.
-    fn host(&self) -> &str {
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
-        rest.split_once('/').map_or(rest, |(host, _)| host)
-    }
-
-    fn connect(&self, executor: Executor) -> Result<Client, BoxError> {
-        let (authorities, name) = &self.trust;
-        let tls = Trust { authorities, ..Trust::default() }.tls()?;
-        let name = name.clone().map(ServerName::try_from).transpose()?;
+    async fn connect(&self, executor: Executor) -> Result<Client, BoxError> {
+        let (authorities, name) = self.trust.clone();
+        // Reads the machine's authorities, where there are none.
+        let tls = move || Trust { authorities: &authorities, ..Trust::default() }.tls();
+        let tls = tokio::task::spawn_blocking(tls).await??;
+        let name = name.map(ServerName::try_from).transpose()?;
         Ok(legacy::Client::builder(executor)
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

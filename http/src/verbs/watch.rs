@@ -12,7 +12,6 @@ use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
 use kindom_actor_kit::{Deadline, Overloaded, dear, latest};
 use kindom_api::{Map, Value, object};
-use kindom_objects::conversion::Conversion;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::{Freshness, ObjectEvent, ResourceHandle, WatchCursor};
@@ -127,9 +126,7 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
     let stream = WatchStream {
         state: Arc::clone(call.state),
         handle: call.handle.clone(),
-        conversions: Conversions::default(),
-        converted: 0,
-        converted_by: None,
+        ahead: None,
         cursor: call.handle.watch(cursor).map_err(read)?,
         specs: call.handle.spec_changes(),
         last_spec: Some(Arc::clone(&call.spec)),
@@ -239,11 +236,8 @@ enum EventForm {
 struct WatchStream {
     state: Arc<State>,
     handle: ResourceHandle,
-    /// The answers of the type's webhook to what is sent next.
-    conversions: Conversions,
-    /// The initial objects, or the events, that these are enough for, and the type that they were asked for.
-    converted: usize,
-    converted_by: Option<Arc<TypeSpec>>,
+    /// The answers of the type's webhook, where it has one.
+    ahead: Option<Ahead>,
     cursor: WatchCursor,
     specs: latest::Receiver<Option<Arc<TypeSpec>>>,
     /// The type as it was last known.
@@ -356,36 +350,34 @@ impl WatchStream {
     /// meanwhile.
     async fn convert_ahead(&mut self) -> ControlFlow<(), Option<Arc<TypeSpec>>> {
         let spec = self.shown_by();
-        let found = spec.as_deref().and_then(|spec| Some((spec, spec.version(&self.version)?)));
-        let asked = |spec: &TypeSpec| matches!(spec.conversion, Conversion::Webhook(_));
-        let Some((shown, version)) = found.filter(|(spec, _)| asked(spec)) else {
-            (self.converted, self.converted_by) = (usize::MAX, None);
+        let asked = spec.as_ref().filter(|spec| spec.webhook().is_some());
+        let found = asked.and_then(|spec| Some((spec, spec.version(&self.version)?)));
+        let Some((shown, version)) = found else {
+            self.ahead = None;
             return ControlFlow::Continue(spec);
         };
-        if self.converted > 0
-            && self.converted_by.as_ref().zip(spec.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
-        {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.left > 0 && Arc::ptr_eq(&ahead.spec, shown)) {
             return ControlFlow::Continue(spec);
         }
-        let (mut next, mut bytes, mut events) = (Vec::new(), 0, 0);
+        let (mut next, mut bytes, mut left) = (Vec::new(), 0, 0);
         let there = self.initial.as_ref().map_or(self.pending.len(), VecDeque::len).min(EVENTS_AT_ONCE);
-        while events < there {
+        while left < there && bytes < READ_BYTES {
             let object = match &self.initial {
-                Some(objects) => objects.get(events).cloned(),
-                None => self.pending.get(events).and_then(|event| self.told(event)).map(|(_, object)| object),
+                Some(objects) => objects.get(left).cloned(),
+                None => self.pending.get(left).and_then(|event| {
+                    bytes += self.filter.bytes_read(event.object.iter().chain(&event.previous));
+                    self.selected(event).map(|(_, object)| object)
+                }),
             };
+            left += 1;
             if let Some(object) = object.filter(|object| !render::is_copied(shown, version, object)) {
                 bytes += object.json().len();
-                if bytes > READ_BYTES && !next.is_empty() {
-                    break;
-                }
                 next.push(object);
             }
-            events += 1;
         }
-        let (mut conversions, deadline) = (Conversions::default(), Deadline::after(REQUEST_TIMEOUT));
+        let (mut answers, deadline) = (Conversions::default(), Deadline::after(REQUEST_TIMEOUT));
         let see = || next.iter().for_each(|object| drop(render::internal(shown, version, object)));
-        let asking = self.handle.convert_ahead(shown, &mut conversions, deadline, see);
+        let asking = self.handle.convert_ahead(shown, &mut answers, deadline, see);
         tokio::select! {
             biased;
             () = asking => {}
@@ -393,8 +385,20 @@ impl WatchStream {
             // It goes on elsewhere, from the last event that it has.
             _ = ending(&mut self.phase), if !self.ends_with_server => return ControlFlow::Break(()),
         }
-        (self.conversions, self.converted, self.converted_by) = (conversions, events, spec.clone());
+        self.ahead = Some(Ahead { spec: Arc::clone(shown), left, answers });
         ControlFlow::Continue(spec)
+    }
+
+    /// Takes the next initial object, or event, if it may be sent now; where a webhook converts, it has answered for it.
+    fn may_send(&mut self) -> bool {
+        let Some(ahead) = &mut self.ahead else { return true };
+        if ahead.left == 0 {
+            // What it held is not needed any more.
+            ahead.answers = Conversions::default();
+            return false;
+        }
+        ahead.left -= 1;
+        true
     }
 
     /// The next chunk of the initial state, or its end.
@@ -403,10 +407,10 @@ impl WatchStream {
         let spec = spec?;
         let mut chunk = Vec::new();
         while chunk.len() < CHUNK_BYTES
-            && self.converted > 0
+            && !objects.is_empty()
+            && self.may_send()
             && let Some(object) = objects.pop_front()
         {
-            self.converted -= 1;
             if !self.write(&spec, "ADDED", &object, &mut chunk) {
                 // The end of the initial events would say that what cannot be read is not there.
                 self.ended = true;
@@ -427,10 +431,10 @@ impl WatchStream {
         let (mut chunk, mut read) = (Vec::new(), 0);
         while chunk.len() < CHUNK_BYTES
             && read < READ_BYTES
-            && self.converted > 0
+            && !self.pending.is_empty()
+            && self.may_send()
             && let Some(event) = self.pending.pop_front()
         {
-            self.converted -= 1;
             read += self.filter.bytes_read(event.object.iter().chain(&event.previous));
             if self.is_lost(&event) {
                 self.ended = true;
@@ -443,7 +447,13 @@ impl WatchStream {
                 error_event(self.framing, &expired(message).to_value(), &mut chunk);
                 break;
             }
-            self.event(&spec, &event, &mut chunk);
+            if let Some((kind, object)) = self.selected(&event)
+                && !self.write(&spec, kind, &object, &mut chunk)
+            {
+                // Who watched on would never learn of this change.
+                self.ended = true;
+                break;
+            }
         }
         (!chunk.is_empty()).then(|| chunk.into())
     }
@@ -495,20 +505,14 @@ impl WatchStream {
     }
 
     /// What an event is to this client: `None` if neither the object before nor the one after is selected.
-    fn told(&self, event: &ObjectEvent) -> Option<(&'static str, Arc<StoredObject>)> {
-        let selected = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
-        match (selected(&event.object), selected(&event.previous)) {
+    fn selected(&self, event: &ObjectEvent) -> Option<(&'static str, Arc<StoredObject>)> {
+        let matching = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
+        match (matching(&event.object), matching(&event.previous)) {
             (Some(now), Some(_)) => Some(("MODIFIED", now)),
             (Some(now), None) => Some(("ADDED", now)),
             // It left the selection, or is gone: its last selected state, at the revision of the change.
             (None, Some(before)) => Some(("DELETED", Arc::new(before.at_revision(event.revision)))),
             (None, None) => None,
-        }
-    }
-
-    fn event(&mut self, spec: &TypeSpec, event: &ObjectEvent, out: &mut Vec<u8>) {
-        if let Some((kind, object)) = self.told(event) {
-            self.write(spec, kind, &object, out);
         }
     }
 
@@ -519,13 +523,13 @@ impl WatchStream {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
-        let rendered = if self.converted_by.is_some() {
-            let mut conversions = std::mem::take(&mut self.conversions);
-            let rendered = conversions.during(|| self.render(spec, version, object, out));
-            self.conversions = conversions;
-            rendered
-        } else {
-            self.render(spec, version, object, out)
+        let rendered = match self.ahead.take() {
+            Some(mut ahead) => {
+                let rendered = ahead.answers.during(|| self.render(spec, version, object, out));
+                self.ahead = Some(ahead);
+                rendered
+            }
+            None => self.render(spec, version, object, out),
         };
         match rendered {
             Ok(()) => {
@@ -607,6 +611,15 @@ impl WatchStream {
         self.framing.frame(&mut line, 0);
         line.into()
     }
+}
+
+/// The answers of a type's webhook to the next that a watch sends.
+struct Ahead {
+    /// The type that it was asked for.
+    spec: Arc<TypeSpec>,
+    /// The initial objects, or the events, that these answers are enough for.
+    left: usize,
+    answers: Conversions,
 }
 
 /// Waits until the server ends, and gives the time that its watches have. Cancel-safe.

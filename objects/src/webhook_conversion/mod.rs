@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -87,12 +88,9 @@ impl ConversionWebhook {
         }
     }
 
-    /// The ConversionReview with some questions, which are all for one version.
-    ///
-    /// # Errors
-    /// The webhook understands no version of ConversionReview that is known here.
-    pub fn review(&self, uid: &str, questions: &[Arc<Question>]) -> Result<Vec<u8>, String> {
-        let version = self.review_version.ok_or("no supported conversion review versions")?;
+    /// The ConversionReview of a version with some questions, which are all for one version.
+    #[must_use]
+    pub fn review(version: &str, uid: &str, questions: &[Arc<Question>]) -> Vec<u8> {
         let desired = questions.first().map_or("", |question| question.api_version.as_str());
         let mut body = format!(
             r#"{{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/{version}","request":{{"uid":{},"desiredAPIVersion":{},"objects":["#,
@@ -107,7 +105,7 @@ impl ConversionWebhook {
             body.extend_from_slice(&question.object);
         }
         body.extend_from_slice(b"]}}");
-        Ok(body)
+        body
     }
 
     /// The converted objects in an answer, in the order of the questions.
@@ -156,45 +154,81 @@ impl ConversionWebhook {
 }
 
 /// An object that is to be converted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 pub struct Question {
     /// Its JSON, as the webhook is sent it.
     pub object: Vec<u8>,
     /// The version that it is wanted in: `example.com/v1`.
     pub api_version: String,
+    before: Identity,
+}
+
+/// The parts of an object that no conversion changes, and the version that it is in.
+#[derive(Debug, Default)]
+struct Identity {
+    api_version: String,
+    kind: String,
+    name: String,
+    namespace: String,
+    uid: String,
+}
+
+impl Identity {
+    fn of(object: &Value) -> Self {
+        let text = |path: &[&str]| object.text_at(path).to_owned();
+        Self {
+            api_version: text(&["apiVersion"]),
+            kind: text(&["kind"]),
+            name: text(&["metadata", "name"]),
+            namespace: text(&["metadata", "namespace"]),
+            uid: text(&["metadata", "uid"]),
+        }
+    }
+}
+
+/// Two questions are the same if the webhook cannot tell them apart.
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        self.api_version == other.api_version && self.object == other.object
+    }
+}
+
+impl Eq for Question {}
+
+impl Hash for Question {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.object.hash(state);
+    }
 }
 
 impl Question {
-    /// As upstream, the webhook is not told of the revision that an object is stored at.
-    fn new(object: &mut Value, api_version: String) -> Self {
+    /// The conversion of an object to a version. As upstream, the webhook is not told of the revision that an object is stored
+    /// at.
+    #[must_use]
+    pub fn new(object: &mut Value, api_version: String) -> Self {
         let revision = metadata_of(object).and_then(|metadata| metadata.remove("resourceVersion"));
         let bytes = object.to_vec();
         if let Some((metadata, revision)) = metadata_of(object).zip(revision) {
             metadata.insert("resourceVersion", revision);
         }
-        Self { object: bytes, api_version }
+        Self { object: bytes, api_version, before: Identity::of(object) }
     }
 
     /// `example.com/v1beta1, Kind=Widget`: the version and kind that the object has.
-    fn gvk(object: &Value) -> String {
-        format!("{}, Kind={}", object.text_at(&["apiVersion"]), object.text_at(&["kind"]))
-    }
-
-    fn original(&self) -> Value {
-        json::parse_own(&self.object).unwrap_or_default()
+    fn gvk(&self) -> String {
+        format!("{}, Kind={}", self.before.api_version, self.before.kind)
     }
 
     /// The error of having no answer.
     #[must_use]
     pub fn failed(&self, why: &str) -> String {
-        format!("conversion webhook for {} failed: {why}", Self::gvk(&self.original()))
+        format!("conversion webhook for {} failed: {why}", self.gvk())
     }
 
     /// The error of an answer with too few objects, or too many.
     #[must_use]
-    pub fn miscounted(&self, found: usize, expected: usize) -> String {
-        let gvk = Self::gvk(&self.original());
-        format!("conversion webhook for {gvk} returned {found} objects, expected {expected}")
+    pub fn miscounted(&self, found: &str, expected: usize) -> String {
+        format!("conversion webhook for {} returned {found} objects, expected {expected}", self.gvk())
     }
 
     /// Checks what an answer has changed (`validateConvertedObject`, `restoreObjectMeta`); returns the JSON of the object.
@@ -207,10 +241,8 @@ impl Question {
 
     /// The version that the object has: `v1beta1`.
     #[must_use]
-    pub fn from_version(&self) -> String {
-        split_api_version(self.original().text_at(&["apiVersion"]))
-            .map_or("", |(_, version)| version)
-            .to_owned()
+    pub fn from_version(&self) -> &str {
+        split_api_version(&self.before.api_version).map_or("", |(_, version)| version)
     }
 
     /// The version that it is wanted in: `v1`.
@@ -227,6 +259,7 @@ pub struct Conversions {
     answers: HashMap<Arc<Question>, Option<Answer>>,
     missing: Vec<Arc<Question>>,
     bytes: usize,
+    has_failed: bool,
 }
 
 /// A converted object's JSON, or the error of its conversion.
@@ -264,8 +297,15 @@ impl Conversions {
         self.bytes
     }
 
+    /// Returns true if a question got an error for an answer.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Takes an answer that is [judged](Question::judge), or the reason why there is none.
     pub fn answer(&mut self, question: Arc<Question>, answer: Result<Vec<u8>, String>) {
+        self.has_failed |= answer.is_err();
         let answer: Answer = answer.map(Into::into).map_err(Into::into);
         self.bytes +=
             question.object.len() + answer.as_ref().map_or_else(|why| why.len(), |bytes| bytes.len());
@@ -310,47 +350,51 @@ pub(crate) fn converted(object: &mut Value, api_version: &str) -> Result<Option<
 }
 
 fn judge(question: &Question, converted: &Value) -> Result<(), String> {
-    let original = question.original();
-    let gvk = Question::gvk(&original);
-    let invalid = |why: String| format!("conversion webhook for {gvk} returned invalid {why}");
+    let before = &question.before;
+    let invalid = |why: String| format!("conversion webhook for {} returned invalid {why}", question.gvk());
     if converted.as_object().is_none() {
-        let found = match converted {
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Bool(_) => "bool",
-            _ => "number",
-        };
-        return Err(format!(
-            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        ));
+        return Err(no_object(converted));
     }
-    let text = |of: &Value, path: &[&str]| of.text_at(path).to_owned();
-    let found = text(converted, &["apiVersion"]);
-    if found != question.api_version {
-        let expected = &question.api_version;
+    let found = Identity::of(converted);
+    if found.api_version != question.api_version {
+        let (expected, found) = (&question.api_version, &found.api_version);
         let why = format!("object at index 0: invalid groupVersion (expected {expected}, received {found})");
         return Err(invalid(why));
     }
-    let (expected, found) = (text(&original, &["kind"]), text(converted, &["kind"]));
-    if expected != found {
+    if found.kind != before.kind {
+        let (expected, found) = (&before.kind, &found.kind);
         let why = format!("object at index 0: invalid kind (expected {expected}, received {found})");
         return Err(invalid(why));
     }
-    for (field, called) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-        let (expected, found) =
-            (text(&original, &["metadata", field]), text(converted, &["metadata", field]));
-        if expected != found {
-            return Err(invalid(format!("object: must have the same {called}: {expected} != {found}")));
-        }
+    let same = [
+        ("name", &before.name, &found.name),
+        ("namespace", &before.namespace, &found.namespace),
+        ("UID", &before.uid, &found.uid),
+    ];
+    if let Some((field, expected, found)) = same.into_iter().find(|(_, expected, found)| expected != found) {
+        return Err(invalid(format!("object: must have the same {field}: {expected} != {found}")));
     }
-    check_metadata(&original, converted).map_err(|why| invalid(format!("metadata: {why}")))?;
+    check_metadata(question, converted).map_err(|why| invalid(format!("metadata: {why}")))?;
     if !converted.nests_within(MAX_DEPTH) {
         return Err(invalid(format!("object: it nests more than {MAX_DEPTH} levels deep")));
     }
     Ok(())
 }
 
-fn check_metadata(original: &Value, converted: &Value) -> Result<(), String> {
+/// The words that Go has for anything that it cannot read as an object.
+fn no_object(value: &Value) -> String {
+    let found = match value {
+        // Its decoder is given nothing at all.
+        Value::Null => return "unexpected end of JSON input".to_owned(),
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) | Value::Object(_) => "number",
+    };
+    format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
+}
+
+fn check_metadata(question: &Question, converted: &Value) -> Result<(), String> {
     let Some(metadata) = converted.get("metadata") else {
         return Err("missing metadata in converted object".to_owned());
     };
@@ -368,16 +412,18 @@ fn check_metadata(original: &Value, converted: &Value) -> Result<(), String> {
                 "metadata.{field}[{key}] must be a string, but is {found} in converted object"
             ));
         }
-        if original.at(&["metadata", field]) == Some(found) {
-            continue;
-        }
         let mut errors = ErrorList::new();
         let path = Path::new("metadata");
         match field {
             "labels" => validate_labels(metadata, field, &path, &mut errors),
             _ => validate_annotations(metadata, &path, &mut errors),
         }
-        if !errors.is_empty() {
+        if errors.is_empty() {
+            continue;
+        }
+        // What the webhook did not change is not its mistake.
+        let original = json::parse_own(&question.object).unwrap_or_default();
+        if original.at(&["metadata", field]) != Some(found) {
             // Upstream's path lacks the last letter.
             return Err(aggregate(&errors).replace("metadata.annotations: ", "metadata.annotation: "));
         }

@@ -1,0 +1,83 @@
+//! The webhooks that convert objects, as types ask them; who really asks is elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use kindom_actor_kit::Deadline;
+use kindom_objects::webhook_conversion::ConversionWebhook;
+
+/// Asks webhooks.
+pub trait Webhooks: Send + Sync {
+    /// Sends a ConversionReview; returns the body of the answer.
+    ///
+    /// # Errors
+    /// The reason why there is none, in Go's words where it has some.
+    fn ask(
+        &self,
+        webhook: &Arc<ConversionWebhook>,
+        review: Vec<u8>,
+        deadline: Deadline,
+    ) -> BoxFuture<'static, Result<Bytes, String>>;
+
+    /// Counts a review that has ended.
+    fn count(&self, review: &EndedReview<'_>);
+}
+
+/// No webhook is asked: each has failed.
+pub struct NoWebhooks;
+
+impl Webhooks for NoWebhooks {
+    fn ask(
+        &self,
+        _webhook: &Arc<ConversionWebhook>,
+        _review: Vec<u8>,
+        _deadline: Deadline,
+    ) -> BoxFuture<'static, Result<Bytes, String>> {
+        Box::pin(async { Err("this server asks no webhooks".to_owned()) })
+    }
+
+    fn count(&self, _review: &EndedReview<'_>) {}
+}
+
+/// A review that was asked, for metrics.
+#[derive(Debug)]
+pub struct EndedReview<'a> {
+    /// `widgets.example.com`
+    pub registration: &'a str,
+    /// The version of the first object: `v1beta1`.
+    pub from: &'a str,
+    /// The version that is wanted: `v1`.
+    pub to: &'a str,
+    /// Until the answer was judged.
+    pub took: Duration,
+    /// `None` if every object was converted.
+    pub failure: Option<ReviewFailure>,
+}
+
+/// The reason why a review has failed (apiextensions `pkg/apiserver/conversion/metrics.go`, 1.37).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewFailure {
+    /// There was no answer.
+    Call,
+    /// The answer is none to this review.
+    Malformed,
+    /// It has too few objects, or too many.
+    Partial,
+    /// An object is not what it has to be.
+    InvalidObject,
+}
+
+impl ReviewFailure {
+    /// The value of the label `failure_type`.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Call => "conversion_webhook_call_failure",
+            Self::Malformed => "conversion_webhook_malformed_response_failure",
+            Self::Partial => "conversion_webhook_partial_response_failure",
+            Self::InvalidObject => "conversion_webhook_invalid_converted_object_failure",
+        }
+    }
+}
