@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use kindom_api::json;
 use kindom_api::selector::{FieldSelector, LabelSelector};
+use kindom_api::{Value, json};
+use kindom_objects::conversion::Conversion;
 use kindom_objects::version::{CompiledVersion, SelectableField};
-use kindom_objects::{StoredObject, TypeSpec, Unreadable};
+use kindom_objects::{StoredObject, TypeSpec, Unreadable, render};
 
 use crate::RequestError;
 use crate::call::Call;
@@ -19,6 +20,9 @@ pub(crate) struct Filter {
     fields: FieldSelector,
     /// The version's selectable fields that the selector uses.
     declared: Vec<SelectableField>,
+    /// The type, and the version that declares them.
+    spec: Arc<TypeSpec>,
+    version: String,
 }
 
 impl Filter {
@@ -55,7 +59,14 @@ impl Filter {
             labels: options.label_selector.clone(),
             fields: options.field_selector.clone(),
             declared,
+            spec: Arc::clone(&call.spec),
+            version: call.info.resource.version.clone(),
         })
+    }
+
+    /// Returns true if objects have to be converted before it is known which are selected.
+    pub(crate) fn asks_webhook(&self) -> bool {
+        !self.declared.is_empty() && self.spec.webhook().is_some()
     }
 
     /// A field that is selected by and that the version, as it is now, does not declare any more.
@@ -83,10 +94,12 @@ impl Filter {
         if self.declared.is_empty() { 0 } else { objects.map(|object| object.json().len()).sum() }
     }
 
-    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
-        object.key().starts_with(&self.prefix)
-            && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
-            && (self.fields.is_empty() || self.fields_match(object))
+    /// # Errors
+    /// The version has no form of the object to select by.
+    pub(crate) fn matches(&self, object: &StoredObject) -> Result<bool, Unreadable> {
+        let may = object.key().starts_with(&self.prefix)
+            && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)));
+        if may && !self.fields.is_empty() { self.fields_match(object) } else { Ok(may) }
     }
 
     /// `true` if an object that can't be read may be one of those that are selected: by its key, that is.
@@ -99,24 +112,42 @@ impl Filter {
 
     /// `true` if a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
     pub(crate) fn shows(&self, object: &StoredObject) -> bool {
-        if object.corrupt().is_some() { self.may_match(object) } else { self.matches(object) }
+        let matches = match object.corrupt() {
+            Some(_) => None,
+            None => self.matches(object).ok(),
+        };
+        matches.unwrap_or_else(|| self.may_match(object))
     }
 
-    fn fields_match(&self, object: &StoredObject) -> bool {
+    fn fields_match(&self, object: &StoredObject) -> Result<bool, Unreadable> {
         let values: Vec<String> = if self.declared.is_empty() {
             Vec::new()
         } else {
-            let tree = json::parse_own(object.json()).unwrap_or_default();
+            let tree = self.tree(object)?;
             self.declared.iter().map(|field| field.of(&tree)).collect()
         };
-        self.fields.matches(|field| match field {
+        Ok(self.fields.matches(|field| match field {
             "metadata.name" => Some(object.name()),
             "metadata.namespace" => Some(object.namespace().unwrap_or_default()),
             field => {
                 let at = self.declared.iter().position(|declared| declared.name == field)?;
                 values.get(at).map(String::as_str)
             }
-        })
+        }))
+    }
+
+    /// The object in the version whose fields are declared: its own form, but where that is known to be the stored one.
+    fn tree(&self, object: &StoredObject) -> Result<Value, Unreadable> {
+        let version = self.spec.version(&self.version);
+        match (version, &self.spec.conversion) {
+            (Some(version), conversion)
+                if !matches!(conversion, Conversion::Faces(_))
+                    && !render::is_copied(&self.spec, version, object) =>
+            {
+                render::decode(&self.spec, version, object)
+            }
+            _ => Ok(json::parse_own(object.json()).unwrap_or_default()),
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod access;
 mod accounts;
 mod aggregate;
+mod ahead;
 mod app;
 mod audience;
 pub mod authn;

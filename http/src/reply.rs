@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{dear, turn};
+use kindom_actor_kit::dear;
 use kindom_api::{GroupResource, Value};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
+use crate::ahead::convert_ahead;
 use crate::budget::Held;
 use crate::call::Call;
 use crate::cost::{self, WHOLE_BYTES_MAX};
@@ -184,9 +185,9 @@ pub(crate) async fn list_reply(
     };
     let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
     dear(cost::answer(call.request, bytes, accepted) + convert).await?;
-    let conversions = convert_ahead(call, &mut listed).await?;
+    convert_ahead(call, listed.objects.iter(), &mut listed.conversions, &mut listed.held).await?;
     let pieces = ListPieces {
-        conversions,
+        conversions: listed.conversions,
         spec: Arc::clone(spec),
         version: version.name.clone(),
         resource: call.resource(),
@@ -200,43 +201,6 @@ pub(crate) async fn list_reply(
     };
     let reply = Reply::pieces(200, Box::new(pieces), turns).declared(call.declared());
     Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
-}
-
-/// The bytes of the objects that a webhook is asked about before the processor and the budget are.
-const CONVERTED_AT_ONCE: usize = 512 << 10;
-
-/// The answers of the type's webhook to all that a list asks of it: pieces are made where nobody can wait.
-///
-/// # Errors
-/// That of the first object that cannot be converted.
-async fn convert_ahead(call: &Call<'_>, listed: &mut Listed) -> Result<Conversions, Failure> {
-    let (spec, version) = (&*call.spec, call.version()?);
-    let mut conversions = Conversions::default();
-    if spec.webhook().is_none() {
-        return Ok(conversions);
-    }
-    let other = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
-    let other: Vec<&Arc<StoredObject>> = other.collect();
-    let mut left = other.as_slice();
-    while !left.is_empty() {
-        let (mut bytes, held) = (0, conversions.bytes());
-        let fitting = left.iter().take_while(|object| {
-            bytes += object.json().len();
-            bytes <= CONVERTED_AT_ONCE
-        });
-        let (some, behind) = left.split_at(fitting.count().max(1));
-        left = behind;
-        turn(cost::parse(bytes)).await;
-        let see = || some.iter().for_each(|object| drop(render::internal(spec, version, object)));
-        call.handle.convert_ahead(spec, &mut conversions, call.deadline, see).await;
-        if conversions.has_failed() {
-            turn(cost::parse(bytes)).await;
-            let shown = |object: &&Arc<StoredObject>| render::internal(spec, version, object).map(drop);
-            conversions.during(|| some.iter().try_for_each(shown)).map_err(|why| call.read_failure(why))?;
-        }
-        listed.held.grow(conversions.bytes() - held)?;
-    }
-    Ok(conversions)
 }
 
 /// The form of a list's items.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use kindom_actor_kit::dear;
 use kindom_api::status::{Cause, cause};
+use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, render};
 use kindom_resource_actor::Freshness;
 use kindom_resource_actor::ReadError;
 use kindom_storage::{Revision, StorageError};
 
+use crate::ahead::convert_ahead;
 use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
@@ -26,7 +28,9 @@ const CORRUPT_MAX: usize = 100;
 pub(crate) struct Listed {
     pub(crate) objects: Vec<Arc<StoredObject>>,
     pub(crate) meta: ListMeta,
-    /// The memory of those objects that nobody else has.
+    /// The answers of the type's webhook that selecting has needed.
+    pub(crate) conversions: Conversions,
+    /// The memory of these answers, and of those objects that nobody else has.
     pub(crate) held: Held,
 }
 
@@ -45,8 +49,12 @@ impl<'a> Corrupt<'a> {
 
     /// `true` if an object can be read and is selected.
     fn selects(&mut self, object: &StoredObject) -> bool {
-        let Err(error) = render::readable(&self.call.spec, object) else {
-            return self.filter.matches(object);
+        let readable = render::readable(&self.call.spec, object).map_err(|error| error.to_string());
+        let selected =
+            readable.and_then(|()| self.filter.matches(object).map_err(|why| why.of_one().to_string()));
+        let error = match selected {
+            Ok(selected) => return selected,
+            Err(error) => error,
         };
         if !self.filter.may_match(object) {
             return false;
@@ -54,7 +62,7 @@ impl<'a> Corrupt<'a> {
         if self.causes.len() == CORRUPT_MAX {
             return false;
         }
-        let message = error.to_string();
+        let message = error;
         let field = format!("{}{}", self.call.spec.prefix, object.key());
         self.causes.push(Cause { reason: cause::UNEXPECTED_SERVER_RESPONSE.into(), message, field });
         false
@@ -108,6 +116,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
     let start = token.as_ref().map_or("", |token| token.start.as_str());
     let mut corrupt = Corrupt::new(call, &filter);
     let mut held = call.state.bounds.budget.begin(&call.share);
+    let mut conversions = Conversions::default();
     // A page ends with the last object that fits. There is another page if any object is stored behind it, selected or not,
     // as in upstream's store.
     let (objects, rest, revision) = match at {
@@ -118,8 +127,13 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
             // Of many objects this alone is dear: it comes behind the step that has moved them to the processors.
             dear(cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), start)))).await?;
+            if filter.asks_webhook() {
+                let all = snapshot.range(filter.prefix(), start);
+                convert_ahead(call, all, &mut conversions, &mut held).await?;
+            }
             let mut objects = snapshot.range(filter.prefix(), start);
-            let found: Vec<_> = objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect();
+            let found: Vec<_> = conversions
+                .during(|| objects.by_ref().filter(|o| corrupt.selects(o)).take(take).cloned().collect());
             let rest = match found.len() < take {
                 true => 0,
                 false if filter.is_everything() => {
@@ -139,6 +153,9 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let take = limit.unwrap_or(usize::MAX);
             dear(cost::list(read.len(), take, filter.is_everything())).await?;
             dear(cost::parse(filter.bytes_read(read.iter()))).await?;
+            if filter.asks_webhook() {
+                convert_ahead(call, read.iter(), &mut conversions, &mut held).await?;
+            }
             let mut seen = 0;
             let mut found = Vec::new();
             for object in read {
@@ -146,7 +163,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
                     break;
                 }
                 seen += 1;
-                if corrupt.selects(&object) {
+                if conversions.during(|| corrupt.selects(&object)) {
                     found.push(object);
                 }
             }
@@ -161,7 +178,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
         meta.continue_token = next.encode();
         meta.remaining_item_count = filter.is_everything().then_some(rest as u64);
     }
-    Ok(Listed { objects, meta, held })
+    Ok(Listed { objects, meta, conversions, held })
 }
 
 /// A list of a state that has left the history. A continued one may go on with the state of now, at the client's choice.

@@ -369,10 +369,16 @@ impl WatchStream {
                     self.selected(event).map(|(_, object)| object)
                 }),
             };
+            // What it was is asked for as well, if that decides what the event is.
+            let before =
+                self.pending.get(left).filter(|_| self.initial.is_none() && self.filter.asks_webhook());
+            let before = before.and_then(|event| event.previous.clone());
             left += 1;
-            if let Some(object) = object.filter(|object| !render::is_copied(shown, version, object)) {
-                bytes += object.json().len();
-                next.push(object);
+            for object in object.into_iter().chain(before) {
+                if !render::is_copied(shown, version, &object) {
+                    bytes += object.json().len();
+                    next.push(object);
+                }
             }
         }
         let (mut answers, deadline) = (Conversions::default(), Deadline::after(REQUEST_TIMEOUT));
@@ -411,6 +417,10 @@ impl WatchStream {
             && self.may_send()
             && let Some(object) = objects.pop_front()
         {
+            // Until the webhook had answered, nobody knew.
+            if self.filter.asks_webhook() && !self.with_answers(|watch| watch.filter.shows(&object)) {
+                continue;
+            }
             if !self.write(&spec, "ADDED", &object, &mut chunk) {
                 // The end of the initial events would say that what cannot be read is not there.
                 self.ended = true;
@@ -447,7 +457,7 @@ impl WatchStream {
                 error_event(self.framing, &expired(message).to_value(), &mut chunk);
                 break;
             }
-            if let Some((kind, object)) = self.selected(&event)
+            if let Some((kind, object)) = self.with_answers(|watch| watch.selected(&event))
                 && !self.write(&spec, kind, &object, &mut chunk)
             {
                 // Who watched on would never learn of this change.
@@ -506,7 +516,10 @@ impl WatchStream {
 
     /// What an event is to this client: `None` if neither the object before nor the one after is selected.
     fn selected(&self, event: &ObjectEvent) -> Option<(&'static str, Arc<StoredObject>)> {
-        let matching = |object: &Option<Arc<StoredObject>>| object.clone().filter(|o| self.filter.matches(o));
+        // What has no form to select by is shown, as the error that it is.
+        let matching = |object: &Option<Arc<StoredObject>>| {
+            object.clone().filter(|object| self.filter.matches(object).unwrap_or(true))
+        };
         match (matching(&event.object), matching(&event.previous)) {
             (Some(now), Some(_)) => Some(("MODIFIED", now)),
             (Some(now), None) => Some(("ADDED", now)),
@@ -516,6 +529,14 @@ impl WatchStream {
         }
     }
 
+    /// Does some work with the answers of the type's webhook.
+    fn with_answers<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(mut ahead) = self.ahead.take() else { return work(self) };
+        let done = ahead.answers.during(|| work(self));
+        self.ahead = Some(ahead);
+        done
+    }
+
     /// Gives back `false`, and an ERROR instead of the event, if nobody can read the object.
     fn write(&mut self, spec: &TypeSpec, kind: &str, object: &StoredObject, out: &mut Vec<u8>) -> bool {
         let Some(version) = spec.version(&self.version) else { return true };
@@ -523,14 +544,7 @@ impl WatchStream {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
-        let rendered = match self.ahead.take() {
-            Some(mut ahead) => {
-                let rendered = ahead.answers.during(|| self.render(spec, version, object, out));
-                self.ahead = Some(ahead);
-                rendered
-            }
-            None => self.render(spec, version, object, out),
-        };
+        let rendered = self.with_answers(|watch| watch.render(spec, version, object, out));
         match rendered {
             Ok(()) => {
                 out.extend_from_slice(b"}\n");
