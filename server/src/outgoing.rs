@@ -1,6 +1,7 @@
 //! Connections to other servers over TLS, of which each request or answer may be anybody's.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,9 +11,13 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
 use kube::client::ConfigExt as _;
-use rustls::ClientConfig;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -40,6 +45,7 @@ impl Trust<'_> {
     /// Certificates that cannot be used.
     pub(crate) fn tls(&self) -> Result<ClientConfig, BoxError> {
         let mut config = Config::new(Uri::from_static("https://server"));
+        let mut vouched = Vec::new();
         config.accept_invalid_certs = self.skips_verification;
         if self.skips_verification {
             // Otherwise the machine's authorities would be read, for nothing.
@@ -52,12 +58,88 @@ impl Trust<'_> {
                 return Err("caBundle has no certificate".into());
             }
             config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
+            vouched = authorities;
         }
         if let Some((certificate, key)) = self.own {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
         }
-        Ok(config.rustls_client_config()?)
+        let mut config = config.rustls_client_config()?;
+        if !vouched.is_empty() && !self.skips_verification {
+            let verifier = OwnAuthority::new(vouched)?;
+            config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        }
+        Ok(config)
+    }
+}
+
+/// Verifies as webpki does, but that a server may show a certificate that is itself one of its authorities. Who signs a webhook's
+/// certificate with `openssl req -x509` has one that is marked as an authority's, and Go takes it (crypto/x509,
+/// `Certificate.Verify`).
+#[derive(Debug)]
+struct OwnAuthority {
+    webpki: Arc<WebPkiServerVerifier>,
+    authorities: Vec<CertificateDer<'static>>,
+}
+
+impl OwnAuthority {
+    fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, BoxError> {
+        let mut roots = RootCertStore::empty();
+        for authority in &authorities {
+            roots.add(authority.clone())?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        Ok(Self { webpki, authorities })
+    }
+}
+
+/// Returns true if all that is wrong with a certificate, which is valid now, is that it is an authority's.
+fn is_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(why)) = error else { return false };
+    why.0.to_string() == "CaUsedAsEndEntity"
+}
+
+impl ServerCertVerifier for OwnAuthority {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified =
+            self.webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            Err(error) if is_authority(&error) && self.authorities.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.webpki.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.webpki.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
     }
 }
 
@@ -109,5 +191,38 @@ pub(crate) struct Owned<T>(pub(crate) JoinHandle<T>);
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    use super::*;
+
+    fn signed_by_itself(name: &str, until: i32) -> CertificateDer<'static> {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_server_may_be_its_own_authority_and_no_others() {
+        let verify = |authorities: &[&CertificateDer<'static>], shown: &CertificateDer<'_>| {
+            let verifier = OwnAuthority::new(authorities.iter().map(|of| (*of).clone()).collect()).unwrap();
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+            let name = ServerName::try_from("hook.example.com").unwrap();
+            verifier.verify_server_cert(shown, &[], &name, &[], now).map(drop)
+        };
+        let own = signed_by_itself("hook.example.com", 2050);
+        let (another, same_name) =
+            (signed_by_itself("other.example.com", 2050), signed_by_itself("hook.example.com", 2050));
+        assert_eq!(verify(&[&another, &own], &own), Ok(()));
+        assert!(verify(&[&another], &own).is_err());
+        assert!(verify(&[&own], &same_name).is_err());
+        assert!(verify(&[&another], &another).is_err(), "its name is another");
+        let over = signed_by_itself("hook.example.com", 2026);
+        assert!(verify(&[&over], &over).is_err(), "its time is over");
     }
 }
