@@ -48,8 +48,9 @@ const AT_ONCE: usize = 64;
 const AT_ONCE_OF_ALL: usize = 160;
 /// A host that is asked and gives no answer for so long is silent.
 const SILENT: Duration = Duration::from_secs(3);
-/// The questions to a silent host that are under way at a time.
+/// The questions to a silent host that are under way at a time; and how often one more tries whether it answers again.
 const AT_ONCE_OF_SILENT: usize = 8;
+const TRIED_EVERY: Duration = Duration::from_secs(1);
 /// The webhooks whose connections are kept (`defaultCacheSize`).
 const CLIENTS_MAX: usize = 200;
 /// Set in a container of a pod.
@@ -84,6 +85,8 @@ struct Asked {
     count: usize,
     /// The time of the last answer, or of the first question after none was under way.
     heard: Instant,
+    /// The time of the last question while it was silent.
+    tried: Instant,
 }
 
 /// The place of a question that is under way.
@@ -104,7 +107,7 @@ impl Host {
         Self {
             free: Semaphore::new(AT_ONCE),
             room: Semaphore::new(ANSWERS_BYTES_MAX >> 10),
-            asked: Mutex::new(Asked { count: 0, heard: Instant::now() }),
+            asked: Mutex::new(Asked { count: 0, heard: Instant::now(), tried: Instant::now() }),
         }
     }
 
@@ -122,11 +125,12 @@ impl Host {
                 }
                 let silent_at = asked.heard + SILENT;
                 if silent_at <= now {
-                    if asked.count >= AT_ONCE_OF_SILENT {
+                    if asked.count >= AT_ONCE_OF_SILENT && now < asked.tried + TRIED_EVERY {
                         return Err(
                             "it does not answer, and too many questions to it are under way".to_owned()
                         );
                     }
+                    asked.tried = now;
                     asked.count += 1;
                     return Ok(Place { host: self, _free: None });
                 }

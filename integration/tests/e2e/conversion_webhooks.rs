@@ -9,7 +9,7 @@ use kindom_integration::{Client, Server, count};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{CRDS, crd, names, object, register, revision, until, until_gone};
+use crate::support::{CRDS, crd, eventually, names, object, register, revision, until, until_gone};
 use crate::webhook::{Rule, Said, Webhook, reviewed, widened};
 
 const GROUP: &str = "asked.example.com";
@@ -355,11 +355,16 @@ async fn a_dead_webhook_holds_up_nobody_else() {
         let client = client.clone();
         waiting.spawn(async move { client.get(&at("v1beta1", "one")).await.unwrap() });
     }
-    // Those that are too many fail once it is known to be silent.
-    for _ in 0..200 - 64 {
+    // Those that are too many fail once it is known to be silent, but for a few that try whether it still is.
+    for _ in 0..200 - 64 - 4 {
         let refused = waiting.join_next().await.unwrap().unwrap();
         assert!(refused.text().contains("too many questions to it are under way"), "{}", refused.text());
     }
+    // It answers again: somebody tries, whoever still waits.
+    webhook.answer(honest());
+    let read = async || client.get(&at("v1beta1", "one")).await.unwrap().expect_status(200).ok();
+    eventually("the webhook is asked again", read).await;
+    webhook.answer(Arc::new(|_, _| Said::Nothing));
     let widgets = "/apis/free.example.com/v1/namespaces/default/widgets";
     let made = client.post(widgets, &object("free.example.com", "Widget", "a", json!({}))).await.unwrap();
     made.expect_status(201).unwrap();
