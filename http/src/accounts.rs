@@ -204,7 +204,8 @@ impl Living<'_> {
     ) -> Result<Option<Arc<StoredObject>>, Rejected> {
         let Some(handle) = self.registry.routes().get("", plural) else { return Ok(None) };
         let key = TypeSpec::object_key(namespace, name);
-        let found = read(&handle, &key, Freshness::AtLeast(handle.written())).await?;
+        let found =
+            read(&handle, &key, handle.own_writes().map_err(|error| rejected(error.to_string()))?).await?;
         if found.as_ref().is_some_and(|found| found.uid() == uid) {
             return Ok(found);
         }

@@ -25,9 +25,6 @@ pub(crate) async fn convert_ahead<'o>(
     held: &mut Held,
 ) -> Result<(), Failure> {
     let (spec, version) = (&*call.spec, call.version()?);
-    if spec.webhook().is_none() {
-        return Ok(());
-    }
     let others = objects.filter(|object| !render::is_copied(spec, version, object));
     let others: Vec<&Arc<StoredObject>> = others.collect();
     let mut left = others.as_slice();

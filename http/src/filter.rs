@@ -20,8 +20,7 @@ pub(crate) struct Filter {
     fields: FieldSelector,
     /// The version's selectable fields that the selector uses.
     declared: Vec<SelectableField>,
-    /// The type, and the version that declares them.
-    spec: Arc<TypeSpec>,
+    /// The version that declares them.
     version: String,
 }
 
@@ -59,14 +58,13 @@ impl Filter {
             labels: options.label_selector.clone(),
             fields: options.field_selector.clone(),
             declared,
-            spec: Arc::clone(&call.spec),
             version: call.info.resource.version.clone(),
         })
     }
 
     /// Returns true if objects have to be converted before it is known which are selected.
-    pub(crate) fn asks_webhook(&self) -> bool {
-        !self.declared.is_empty() && self.spec.webhook().is_some()
+    pub(crate) fn asks_webhook(&self, spec: &TypeSpec) -> bool {
+        !self.declared.is_empty() && spec.webhook().is_some()
     }
 
     /// A field that is selected by and that the version, as it is now, does not declare any more.
@@ -94,12 +92,14 @@ impl Filter {
         if self.declared.is_empty() { 0 } else { objects.map(|object| object.json().len()).sum() }
     }
 
+    /// Returns true if an object of the type, as it is now, is selected.
+    ///
     /// # Errors
     /// The version has no form of the object to select by.
-    pub(crate) fn matches(&self, object: &StoredObject) -> Result<bool, Unreadable> {
+    pub(crate) fn matches(&self, spec: &TypeSpec, object: &StoredObject) -> Result<bool, Unreadable> {
         let may = object.key().starts_with(&self.prefix)
             && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)));
-        if may && !self.fields.is_empty() { self.fields_match(object) } else { Ok(may) }
+        if may && !self.fields.is_empty() { self.fields_match(spec, object) } else { Ok(may) }
     }
 
     /// `true` if an object that can't be read may be one of those that are selected: by its key, that is.
@@ -111,19 +111,19 @@ impl Filter {
     }
 
     /// `true` if a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
-    pub(crate) fn shows(&self, object: &StoredObject) -> bool {
+    pub(crate) fn shows(&self, spec: &TypeSpec, object: &StoredObject) -> bool {
         let matches = match object.corrupt() {
             Some(_) => None,
-            None => self.matches(object).ok(),
+            None => self.matches(spec, object).ok(),
         };
         matches.unwrap_or_else(|| self.may_match(object))
     }
 
-    fn fields_match(&self, object: &StoredObject) -> Result<bool, Unreadable> {
+    fn fields_match(&self, spec: &TypeSpec, object: &StoredObject) -> Result<bool, Unreadable> {
         let values: Vec<String> = if self.declared.is_empty() {
             Vec::new()
         } else {
-            let tree = self.tree(object)?;
+            let tree = self.tree(spec, object)?;
             self.declared.iter().map(|field| field.of(&tree)).collect()
         };
         Ok(self.fields.matches(|field| match field {
@@ -137,16 +137,14 @@ impl Filter {
     }
 
     /// The object in the version whose fields are declared: its own form, but where that is known to be the stored one.
-    fn tree(&self, object: &StoredObject) -> Result<Value, Unreadable> {
-        let version = self.spec.version(&self.version);
-        match (version, &self.spec.conversion) {
-            (Some(version), conversion)
-                if !matches!(conversion, Conversion::Faces(_))
-                    && !render::is_copied(&self.spec, version, object) =>
-            {
-                render::decode(&self.spec, version, object)
-            }
-            _ => Ok(json::parse_own(object.json()).unwrap_or_default()),
+    fn tree(&self, spec: &TypeSpec, object: &StoredObject) -> Result<Value, Unreadable> {
+        let version = spec.version(&self.version).filter(|version| {
+            let is_raw = matches!(spec.conversion, Conversion::Faces(_)) || object.corrupt().is_some();
+            !is_raw && !render::is_copied(spec, version, object)
+        });
+        match version {
+            Some(version) => render::decode(spec, version, object),
+            None => Ok(json::parse_own(object.json()).unwrap_or_default()),
         }
     }
 }

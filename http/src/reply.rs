@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::dear;
+use kindom_actor_kit::{dear, turn};
 use kindom_api::{GroupResource, Value};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
@@ -185,7 +185,10 @@ pub(crate) async fn list_reply(
     };
     let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
     dear(cost::answer(call.request, bytes, accepted) + convert).await?;
-    convert_ahead(call, listed.objects.iter(), &mut listed.conversions, &mut listed.held).await?;
+    if spec.webhook().is_some() {
+        convert_ahead(call, listed.objects.iter(), &mut listed.conversions, &mut listed.held).await?;
+        turn(cost::parse(listed.conversions.bytes().min(cost::WHOLE_BYTES_MAX))).await;
+    }
     let pieces = ListPieces {
         conversions: listed.conversions,
         spec: Arc::clone(spec),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::dear;
+use kindom_actor_kit::{dear, turn};
 use kindom_api::status::{Cause, cause};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, render};
@@ -50,8 +50,9 @@ impl<'a> Corrupt<'a> {
     /// `true` if an object can be read and is selected.
     fn selects(&mut self, object: &StoredObject) -> bool {
         let readable = render::readable(&self.call.spec, object).map_err(|error| error.to_string());
-        let selected =
-            readable.and_then(|()| self.filter.matches(object).map_err(|why| why.of_one().to_string()));
+        let selected = readable.and_then(|()| {
+            self.filter.matches(&self.call.spec, object).map_err(|why| why.of_one().to_string())
+        });
         let error = match selected {
             Ok(selected) => return selected,
             Err(error) => error,
@@ -127,9 +128,10 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
             // Of many objects this alone is dear: it comes behind the step that has moved them to the processors.
             dear(cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), start)))).await?;
-            if filter.asks_webhook() {
+            if filter.asks_webhook(&call.spec) {
                 let all = snapshot.range(filter.prefix(), start);
                 convert_ahead(call, all, &mut conversions, &mut held).await?;
+                turn(cost::parse(conversions.bytes())).await;
             }
             let mut objects = snapshot.range(filter.prefix(), start);
             let found: Vec<_> = conversions
@@ -153,8 +155,9 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let take = limit.unwrap_or(usize::MAX);
             dear(cost::list(read.len(), take, filter.is_everything())).await?;
             dear(cost::parse(filter.bytes_read(read.iter()))).await?;
-            if filter.asks_webhook() {
+            if filter.asks_webhook(&call.spec) {
                 convert_ahead(call, read.iter(), &mut conversions, &mut held).await?;
+                turn(cost::parse(conversions.bytes())).await;
             }
             let mut seen = 0;
             let mut found = Vec::new();

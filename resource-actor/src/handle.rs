@@ -452,10 +452,15 @@ impl ResourceHandle {
         &self.cell.watches
     }
 
-    /// The revision of the last write of the type that was answered here; 0 before the first.
-    #[must_use]
-    pub fn written(&self) -> Revision {
-        Revision(self.cell.written.load(Ordering::Acquire))
+    /// The freshness of a read that has to include the writes of the type that were answered here, and nothing else.
+    ///
+    /// # Errors
+    /// As for [`ResourceHandle::is_loaded`].
+    pub fn own_writes(&self) -> Result<Freshness, ReadError> {
+        let written = Revision(self.cell.written.load(Ordering::Acquire));
+        let are_known = self.awake()?.live.snapshot().revision() >= written;
+        // What is in memory serves also while the actor starts anew.
+        Ok(if are_known { Freshness::Any } else { Freshness::AtLeast(written) })
     }
 
     /// Commits a planned write through the actor. An admitted commit outlives this call.

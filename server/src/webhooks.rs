@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioTimer;
 use kindom_actor_kit::Deadline;
+use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
 use kindom_objects::webhook_conversion::{ConversionWebhook, WebhookPlace};
@@ -34,13 +36,17 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::BoxError;
 use crate::aggregator::Service;
-use crate::outgoing::{Executor, IDLE, Owned, PING, Trust, connector, with_causes};
+use crate::outgoing::{Executor, IDLE, Owned, Trust, connector, with_causes};
 
 /// The longest that a webhook may take (apiserver `pkg/util/webhook/authentication.go`, `setGlobalDefaults`).
 const LIMIT: Duration = Duration::from_secs(30);
 /// The bytes that any answer may have, and those that it may have beside, in times of the review's.
 const ANSWER_BYTES_MIN: usize = 256 << 10;
 const ANSWER_GROWTH: usize = 4;
+/// The bytes that a refusal may have, and those of its text that are told (client-go `rest/request.go`,
+/// `maxUnstructuredResponseTextBytes`).
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+const REFUSAL_TEXT_MAX: usize = 2048;
 /// The most bytes of all answers of one host that are on their way.
 const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// The questions to one host that are under way at a time, and those to all.
@@ -93,7 +99,7 @@ struct Asked {
 struct Place<'a> {
     host: &'a Host,
     /// Of the host, and of all; a few to a silent host need none.
-    _free: Option<(SemaphorePermit<'a>, SemaphorePermit<'a>)>,
+    free: Option<(SemaphorePermit<'a>, SemaphorePermit<'a>)>,
 }
 
 impl Drop for Place<'_> {
@@ -116,37 +122,52 @@ impl Host {
     /// # Errors
     /// The host is silent, and enough questions wait for it.
     async fn enter<'a>(&'a self, of_all: &'a Semaphore) -> Result<Place<'a>, String> {
+        let mut free = pin!(async { Ok((self.free.acquire().await?, of_all.acquire().await?)) });
         loop {
-            let silent_at = {
-                let mut asked = self.asked.lock();
-                let now = Instant::now();
-                if asked.count == 0 {
-                    asked.heard = now;
-                }
-                let silent_at = asked.heard + SILENT;
-                if silent_at <= now {
-                    if asked.count >= AT_ONCE_OF_SILENT && now < asked.tried + TRIED_EVERY {
-                        return Err(
-                            "it does not answer, and too many questions to it are under way".to_owned()
-                        );
-                    }
-                    asked.tried = now;
-                    asked.count += 1;
-                    return Ok(Place { host: self, _free: None });
-                }
-                silent_at
+            let silent_at = match self.enter_silent()? {
+                Ok(place) => return Ok(place),
+                Err(silent_at) => silent_at,
             };
-            let free = async { Ok((self.free.acquire().await?, of_all.acquire().await?)) };
             tokio::select! {
                 biased;
-                free = free => {
-                    let free = free.map_err(|closed: AcquireError| closed.to_string())?;
-                    self.asked.lock().count += 1;
-                    return Ok(Place { host: self, _free: Some(free) });
-                }
                 () = sleep_until(silent_at) => {}
+                free = &mut free => {
+                    let free = free.map_err(|closed: AcquireError| closed.to_string())?;
+                    // It may have become silent at this moment, and those who gave up their permits still ask.
+                    if let Ok(place) = self.enter_silent()? {
+                        return Ok(place);
+                    }
+                    self.asked.lock().count += 1;
+                    return Ok(Place { host: self, free: Some(free) });
+                }
             }
         }
+    }
+
+    /// A place among the few that a silent host has; the time at which it will be silent, if it is not.
+    ///
+    /// # Errors
+    /// There is none left.
+    fn enter_silent(&self) -> Result<Result<Place<'_>, Instant>, String> {
+        let mut asked = self.asked.lock();
+        let now = Instant::now();
+        if asked.count == 0 {
+            asked.heard = now;
+        }
+        let silent_at = asked.heard + SILENT;
+        if now < silent_at {
+            return Ok(Err(silent_at));
+        }
+        if asked.count >= AT_ONCE_OF_SILENT && now < asked.tried + TRIED_EVERY {
+            return Err("it does not answer, and too many questions to it are under way".to_owned());
+        }
+        asked.tried = now;
+        asked.count += 1;
+        Ok(Ok(Place { host: self, free: None }))
+    }
+
+    fn silent_at(&self) -> Instant {
+        self.asked.lock().heard + SILENT
     }
 
     fn answers(&self) {
@@ -275,9 +296,25 @@ impl Known {
         let within = deadline.remaining().min(LIMIT);
         let posting = |why: &str| format!("Post \"{}?timeout=30s\": {why}", self.url);
         let asking = async {
-            let _place = self.host.enter(of_all).await?;
-            let answer = self.post(executor, review, &posting).await;
-            self.host.answers();
+            let mut place = self.host.enter(of_all).await?;
+            let began = Instant::now();
+            let mut post = pin!(self.post(executor, review, &posting));
+            let answer = loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut post => break answer,
+                    // It may still answer, but others need not wait for that.
+                    () = sleep_until(self.host.silent_at()), if place.free.is_some() => {
+                        if self.host.silent_at() <= Instant::now() {
+                            place.free = None;
+                        }
+                    }
+                }
+            };
+            // A connection that never comes is silence, too.
+            if answer.is_ok() || began.elapsed() < SILENT {
+                self.host.answers();
+            }
             answer
         };
         match tokio::time::timeout(within, asking).await {
@@ -313,7 +350,13 @@ impl Known {
         let code = response.status().as_u16();
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_text = content_type.is_none_or(|of| of.starts_with("text/"));
-        // Answers that come slowly hold what is theirs of the memory, and no other webhook's.
+        if !(200..=206).contains(&code) {
+            // One that is longer says nothing that anybody reads.
+            let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
+            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+            return Err(refusal(code, is_text, &body));
+        }
+        // Answers that come slowly hold what is theirs of the memory, and no other host's.
         let room = u32::try_from(most.min(ANSWERS_BYTES_MAX) >> 10).unwrap_or(u32::MAX);
         let _held = self.host.room.acquire_many(room).await.map_err(|closed| closed.to_string())?;
         let body = Limited::new(response.into_body(), most).collect().await;
@@ -321,8 +364,7 @@ impl Known {
             true => format!("the answer has more than {most} bytes"),
             false => with_causes(&*error),
         })?;
-        let body = body.to_bytes();
-        if (200..=206).contains(&code) { Ok(body) } else { Err(refusal(code, is_text, &body)) }
+        Ok(body.to_bytes())
     }
 
     async fn connect(&self, executor: Executor) -> Result<Client, BoxError> {
@@ -335,9 +377,8 @@ impl Known {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .http2_keep_alive_interval(PING)
-            .http2_keep_alive_timeout(PING / 2)
-            .build(connector(tls, name, true)))
+            // As upstream: over one HTTP/2 connection, all questions would go to one pod of a Service.
+            .build(connector(tls, name, false)))
     }
 }
 
@@ -378,6 +419,7 @@ fn refusal(code: u16, is_text: bool, body: &[u8]) -> String {
     }
     let text = String::from_utf8_lossy(body);
     let said = if is_text { text.trim() } else { "unknown" };
+    let said = said.get(..said.floor_char_boundary(REFUSAL_TEXT_MAX)).unwrap_or_default();
     match code {
         400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
@@ -392,7 +434,10 @@ fn refusal(code: u16, is_text: bool, body: &[u8]) -> String {
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
         504 => "the server was unable to return a response in the time allotted, but may still be processing the request".to_owned(),
-        500.. => format!("an error on the server ({said:?}) has prevented the request from succeeding"),
+        500.. => {
+            let said = go_quote(said);
+            format!("an error on the server ({said}) has prevented the request from succeeding")
+        }
         _ => format!("the server responded with the status code {code} but did not return more information"),
     }
 }

@@ -232,15 +232,16 @@ pub async fn turn(cost: Duration) {
 /// Says that the request goes on with a wait: it leaves the pool, if it is there, so that its caller's thread is woken and not two.
 pub async fn back() {
     let mut is_back = false;
-    poll_fn(|_| {
+    poll_fn(|cx| {
         if is_back {
             return Poll::Ready(());
         }
         is_back = true;
-        // Its caller polls it at once.
         POLLED.with_borrow_mut(|polled| match polled.as_mut().filter(|polled| polled.next.is_some()) {
             Some(polled) => {
                 polled.goes_back = true;
+                // Its caller polls it at once; but of several steps that are waited for together, only those that were woken.
+                cx.waker().wake_by_ref();
                 Poll::Pending
             }
             None => Poll::Ready(()),

@@ -217,6 +217,19 @@ async fn a_request_may_come_back() {
     back().await;
 }
 
+/// However many steps of a request go back while it is in the pool: each of them goes on.
+#[tokio::test]
+async fn many_steps_may_come_back_together() {
+    let pool = Processors::new(1).unwrap();
+    let request = async {
+        dear(DEAR).await?;
+        // More than `join_all` polls without being woken for them.
+        futures::future::join_all((0..100).map(|_| back())).await;
+        Ok::<_, Overloaded>(())
+    };
+    assert_eq!(pool.run(flow(1, 1), request).await.unwrap(), Ok(()));
+}
+
 #[tokio::test]
 async fn an_attempt_ends_with_the_first_dear_step() {
     let pool = Processors::new(1).unwrap();

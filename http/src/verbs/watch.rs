@@ -83,9 +83,11 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         let objects = snapshot.count(filter.prefix(), "");
         let cost = cost::list(objects, usize::MAX, filter.is_everything())
             + cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), "")));
+        let spec = Arc::clone(&call.spec);
         let select = async move {
             dear(cost).await?;
-            let objects = snapshot.range(filter.prefix(), "").filter(|o| filter.shows(o)).cloned().collect();
+            let shown = snapshot.range(filter.prefix(), "").filter(|object| filter.shows(&spec, object));
+            let objects = shown.cloned().collect();
             Ok::<_, Overloaded>((objects, filter))
         };
         let selected = call.state.bounds.processors.run(call.flow, select).await;
@@ -281,9 +283,13 @@ impl WatchStream {
         if self.ended {
             return None;
         }
-        let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
-        if let Some(chunk) = self.initial_chunk(spec) {
-            return Some(chunk);
+        while self.initial.is_some() {
+            let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
+            if let Some(chunk) = self.initial_chunk(spec) {
+                return Some(chunk);
+            }
+            // None of those that the webhook was asked about is selected; others go on.
+            yield_now().await;
         }
         loop {
             let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
@@ -362,19 +368,14 @@ impl WatchStream {
         let (mut next, mut bytes, mut left) = (Vec::new(), 0, 0);
         let there = self.initial.as_ref().map_or(self.pending.len(), VecDeque::len).min(EVENTS_AT_ONCE);
         while left < there && bytes < READ_BYTES {
-            let object = match &self.initial {
-                Some(objects) => objects.get(left).cloned(),
-                None => self.pending.get(left).and_then(|event| {
-                    bytes += self.filter.bytes_read(event.object.iter().chain(&event.previous));
-                    self.selected(event).map(|(_, object)| object)
-                }),
+            let objects = match &self.initial {
+                Some(objects) => [objects.get(left).cloned(), None],
+                None => {
+                    self.pending.get(left).map(|event| self.converted_of(shown, event)).unwrap_or_default()
+                }
             };
-            // What it was is asked for as well, if that decides what the event is.
-            let before =
-                self.pending.get(left).filter(|_| self.initial.is_none() && self.filter.asks_webhook());
-            let before = before.and_then(|event| event.previous.clone());
             left += 1;
-            for object in object.into_iter().chain(before) {
+            for object in objects.into_iter().flatten() {
                 if !render::is_copied(shown, version, &object) {
                     bytes += object.json().len();
                     next.push(object);
@@ -393,6 +394,16 @@ impl WatchStream {
         }
         self.ahead = Some(Ahead { spec: Arc::clone(shown), left, answers });
         ControlFlow::Continue(spec)
+    }
+
+    /// The states of an event's object that are converted to send it.
+    fn converted_of(&self, spec: &TypeSpec, event: &ObjectEvent) -> [Option<Arc<StoredObject>>; 2] {
+        if self.filter.asks_webhook(spec) {
+            // Until both are converted, nobody knows what the event is.
+            let of_key = |object: &Arc<StoredObject>| self.filter.may_match(object);
+            return [event.object.clone().filter(of_key), event.previous.clone().filter(of_key)];
+        }
+        [self.selected(spec, event).ok().flatten().map(|(_, object)| object), None]
     }
 
     /// Takes the next initial object, or event, if it may be sent now; where a webhook converts, it has answered for it.
@@ -418,7 +429,9 @@ impl WatchStream {
             && let Some(object) = objects.pop_front()
         {
             // Until the webhook had answered, nobody knew.
-            if self.filter.asks_webhook() && !self.with_answers(|watch| watch.filter.shows(&object)) {
+            if self.filter.asks_webhook(&spec)
+                && !self.with_answers(|watch| watch.filter.shows(&spec, &object))
+            {
                 continue;
             }
             if !self.write(&spec, "ADDED", &object, &mut chunk) {
@@ -457,9 +470,15 @@ impl WatchStream {
                 error_event(self.framing, &expired(message).to_value(), &mut chunk);
                 break;
             }
-            if let Some((kind, object)) = self.with_answers(|watch| watch.selected(&event))
-                && !self.write(&spec, kind, &object, &mut chunk)
-            {
+            let is_sent = match self.with_answers(|watch| watch.selected(&spec, &event)) {
+                Ok(Some((kind, object))) => self.write(&spec, kind, &object, &mut chunk),
+                Ok(None) => true,
+                Err(why) => {
+                    error_event(self.framing, &internal(why).to_value(), &mut chunk);
+                    false
+                }
+            };
+            if !is_sent {
                 // Who watched on would never learn of this change.
                 self.ended = true;
                 break;
@@ -515,18 +534,25 @@ impl WatchStream {
     }
 
     /// What an event is to this client: `None` if neither the object before nor the one after is selected.
-    fn selected(&self, event: &ObjectEvent) -> Option<(&'static str, Arc<StoredObject>)> {
-        // What has no form to select by is shown, as the error that it is.
-        let matching = |object: &Option<Arc<StoredObject>>| {
-            object.clone().filter(|object| self.filter.matches(object).unwrap_or(true))
+    ///
+    /// # Errors
+    /// One of them has no form to select by.
+    fn selected(
+        &self,
+        spec: &TypeSpec,
+        event: &ObjectEvent,
+    ) -> Result<Option<(&'static str, Arc<StoredObject>)>, Unreadable> {
+        let matching = |object: &Option<Arc<StoredObject>>| match object {
+            Some(found) => Ok(self.filter.matches(spec, found)?.then(|| Arc::clone(found))),
+            None => Ok(None),
         };
-        match (matching(&event.object), matching(&event.previous)) {
+        Ok(match (matching(&event.object)?, matching(&event.previous)?) {
             (Some(now), Some(_)) => Some(("MODIFIED", now)),
             (Some(now), None) => Some(("ADDED", now)),
             // It left the selection, or is gone: its last selected state, at the revision of the change.
             (None, Some(before)) => Some(("DELETED", Arc::new(before.at_revision(event.revision)))),
             (None, None) => None,
-        }
+        })
     }
 
     /// Does some work with the answers of the type's webhook.

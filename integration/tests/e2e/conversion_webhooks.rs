@@ -214,6 +214,11 @@ async fn fields_are_those_of_the_version_that_is_asked() {
                 client.post(&things("v1"), &thing("v1", name, json!({"size": {"width": width}}))).await;
             made.unwrap().expect_status(201).unwrap();
         }
+        // More of those that are not selected than are asked about at once.
+        for number in 0..150 {
+            let other = thing("v1", &format!("n{number}"), json!({"size": {"width": 9}}));
+            client.post(&things("v1"), &other).await.unwrap().expect_status(201).unwrap();
+        }
         let selected = |width: u64| format!("{}?fieldSelector=spec.width%3D{width}", things("v1beta1"));
         let two = client.get(&selected(2)).await.unwrap().expect_status(200).unwrap().json();
         assert_eq!(names(&two), ["two"]);
@@ -247,6 +252,7 @@ async fn fields_are_those_of_the_version_that_is_asked() {
             }
         }
         client.delete(&selected(3)).await.unwrap().expect_status(200).unwrap();
+        client.delete(&selected(9)).await.unwrap().expect_status(200).unwrap();
         assert_eq!(names(&client.get(&things("v1")).await.unwrap().json()), ["one"]);
         let name = format!("things.{GROUP}");
         client.delete(&format!("{CRDS}/{name}")).await.unwrap().expect_status(200).unwrap();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kindom_api::field::{ErrorList, Path, aggregate};
+use kindom_api::field::{ErrorList, Path, aggregate, go_quote};
 use kindom_api::json::MAX_DEPTH;
 use kindom_api::meta::{validate_annotations, validate_labels};
 use kindom_api::names::split_api_version;
@@ -121,7 +121,9 @@ impl ConversionWebhook {
             // As upstream's scheme says it.
             let (version, kind) = found;
             return Err(format!(
-                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                go_quote(&kind),
+                go_quote(&version)
             ));
         }
         if version == "v1" && found.0 != "apiextensions.k8s.io/v1" {
@@ -137,7 +139,7 @@ impl ConversionWebhook {
         };
         let answered = response.text_at(&["uid"]);
         if version == "v1" && answered != uid {
-            return Err(format!("expected response.uid={uid:?}, got {answered:?}"));
+            return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
         }
         let status = response.text_at(&["result", "status"]);
         if status != "Success" {
