@@ -317,7 +317,8 @@ async fn answer(
             if is_watch {
                 return watched(call, payload).await;
             }
-            if info.verb == Verb::Get {
+            // What a webhook has answered would be asked again.
+            if info.verb == Verb::Get && call.spec.webhook().is_none() {
                 // Nearly every GET is cheap: it is answered here, and only one that is not begins again as a future of its own.
                 let answer = pin!(resource(&call, None));
                 if let Some(answer) = state.bounds.processors.attempt(flow, answer).await {

@@ -216,7 +216,7 @@ enum ItemForm {
 
 /// The pieces of a list: its start with the first items, more items, its end.
 struct ListPieces {
-    /// What a webhook has made of the objects.
+    /// The answers of the type's webhook.
     conversions: Conversions,
     spec: Arc<TypeSpec>,
     version: String,

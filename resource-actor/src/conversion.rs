@@ -24,7 +24,7 @@ const WHY_BYTES_MAX: usize = 4096;
 /// The bytes that work on one object may hold of it in all the versions that it is needed in.
 const HELD_MAX: usize = 32 << 20;
 
-/// What asking takes.
+/// The means of asking a type's webhook for one piece of work.
 struct Asking<'a> {
     webhooks: &'a dyn Webhooks,
     webhook: &'a Arc<ConversionWebhook>,
@@ -50,8 +50,20 @@ impl ResourceHandle {
         let Some(webhook) = spec.webhook() else { return work() };
         loop {
             let made = conversions.during(&mut work);
-            if deadline.passed() || conversions.bytes() > HELD_MAX {
-                return made;
+            let end = match conversions.bytes() > HELD_MAX {
+                true => Some("its answers about one object are too large"),
+                false => deadline.passed().then_some("the time of the request is over"),
+            };
+            if let Some(why) = end {
+                let missing = conversions.take_missing();
+                if missing.is_empty() {
+                    return made;
+                }
+                for question in missing {
+                    let error = question.failed(why);
+                    conversions.answer(question, Err(error));
+                }
+                return conversions.during(&mut work);
             }
             // Boxed: the future of every request would have room for it.
             if !Box::pin(self.ask(webhook, conversions, deadline)).await {
@@ -82,7 +94,7 @@ impl ResourceHandle {
         conversions: &mut Conversions,
         deadline: Deadline,
     ) -> bool {
-        let missing = conversions.missing();
+        let missing = conversions.take_missing();
         if missing.is_empty() {
             return false;
         }

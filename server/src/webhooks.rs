@@ -95,14 +95,14 @@ struct Asked {
     tried: Instant,
 }
 
-/// The place of a question that is under way.
-struct Place<'a> {
+/// The turn of a question that is under way.
+struct Turn<'a> {
     host: &'a Host,
     /// Of the host, and of all; a few to a silent host need none.
     free: Option<(SemaphorePermit<'a>, SemaphorePermit<'a>)>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.host.asked.lock().count -= 1;
     }
@@ -117,15 +117,15 @@ impl Host {
         }
     }
 
-    /// Waits for a place.
+    /// Waits for a turn.
     ///
     /// # Errors
     /// The host is silent, and enough questions wait for it.
-    async fn enter<'a>(&'a self, of_all: &'a Semaphore) -> Result<Place<'a>, String> {
+    async fn enter<'a>(&'a self, of_all: &'a Semaphore) -> Result<Turn<'a>, String> {
         let mut free = pin!(async { Ok((self.free.acquire().await?, of_all.acquire().await?)) });
         loop {
             let silent_at = match self.enter_silent()? {
-                Ok(place) => return Ok(place),
+                Ok(turn) => return Ok(turn),
                 Err(silent_at) => silent_at,
             };
             tokio::select! {
@@ -134,21 +134,21 @@ impl Host {
                 free = &mut free => {
                     let free = free.map_err(|closed: AcquireError| closed.to_string())?;
                     // It may have become silent at this moment, and those who gave up their permits still ask.
-                    if let Ok(place) = self.enter_silent()? {
-                        return Ok(place);
+                    if let Ok(turn) = self.enter_silent()? {
+                        return Ok(turn);
                     }
                     self.asked.lock().count += 1;
-                    return Ok(Place { host: self, free: Some(free) });
+                    return Ok(Turn { host: self, free: Some(free) });
                 }
             }
         }
     }
 
-    /// A place among the few that a silent host has; the time at which it will be silent, if it is not.
+    /// A turn among the few that a silent host has; the time at which it will be silent, if it is not.
     ///
     /// # Errors
     /// There is none left.
-    fn enter_silent(&self) -> Result<Result<Place<'_>, Instant>, String> {
+    fn enter_silent(&self) -> Result<Result<Turn<'_>, Instant>, String> {
         let mut asked = self.asked.lock();
         let now = Instant::now();
         if asked.count == 0 {
@@ -163,7 +163,7 @@ impl Host {
         }
         asked.tried = now;
         asked.count += 1;
-        Ok(Ok(Place { host: self, free: None }))
+        Ok(Ok(Turn { host: self, free: None }))
     }
 
     fn silent_at(&self) -> Instant {
@@ -212,7 +212,7 @@ impl WebhookClients {
 
     fn known(&self, webhook: &Arc<ConversionWebhook>) -> Arc<Known> {
         let Ok(known) = self.known.get_or_insert_with(webhook, || {
-            let (url, address, name) = place(webhook, &self.services);
+            let (url, address, name) = endpoint(webhook, &self.services);
             let new = || Ok::<_, Infallible>(Arc::new(Host::new()));
             let Ok(host) = self.hosts.get_or_insert_with(authority(&url), new);
             let trust = (webhook.authorities.clone(), name);
@@ -261,7 +261,7 @@ impl Webhooks for WebhookClients {
 
 /// A webhook's URL, as errors name it; the URL that is connected to, if anybody knows it; and the name that its certificate must
 /// have, if that is another than the URL's.
-fn place(
+fn endpoint(
     webhook: &ConversionWebhook,
     services: &BTreeMap<(String, String, u16), String>,
 ) -> (String, Option<String>, Option<String>) {
@@ -296,7 +296,7 @@ impl Known {
         let within = deadline.remaining().min(LIMIT);
         let posting = |why: &str| format!("Post \"{}?timeout=30s\": {why}", self.url);
         let asking = async {
-            let mut place = self.host.enter(of_all).await?;
+            let mut turn = self.host.enter(of_all).await?;
             let began = Instant::now();
             let mut post = pin!(self.post(executor, review, &posting));
             let answer = loop {
@@ -304,9 +304,9 @@ impl Known {
                     biased;
                     answer = &mut post => break answer,
                     // It may still answer, but others need not wait for that.
-                    () = sleep_until(self.host.silent_at()), if place.free.is_some() => {
+                    () = sleep_until(self.host.silent_at()), if turn.free.is_some() => {
                         if self.host.silent_at() <= Instant::now() {
-                            place.free = None;
+                            turn.free = None;
                         }
                     }
                 }

@@ -409,13 +409,16 @@ impl WatchStream {
     /// Takes the next initial object, or event, if it may be sent now; where a webhook converts, it has answered for it.
     fn may_send(&mut self) -> bool {
         let Some(ahead) = &mut self.ahead else { return true };
-        if ahead.left == 0 {
-            // What it held is not needed any more.
-            ahead.answers = Conversions::default();
-            return false;
+        let is_answered = ahead.left > 0;
+        ahead.left -= usize::from(is_answered);
+        is_answered
+    }
+
+    /// Forgets the answers that have all been used: the client may take its time to read what was made of them.
+    fn forget_used(&mut self) {
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.left == 0) {
+            self.ahead = None;
         }
-        ahead.left -= 1;
-        true
     }
 
     /// The next chunk of the initial state, or its end.
@@ -445,6 +448,7 @@ impl WatchStream {
         } else if self.bookmarks && self.explicit_initial_events {
             chunk.extend_from_slice(&self.bookmark(&spec, self.cursor.cursor(), true));
         }
+        self.forget_used();
         (!chunk.is_empty()).then(|| chunk.into())
     }
 
@@ -484,6 +488,7 @@ impl WatchStream {
                 break;
             }
         }
+        self.forget_used();
         (!chunk.is_empty()).then(|| chunk.into())
     }
 
@@ -533,7 +538,7 @@ impl WatchStream {
         unreadable || states.any(|object| object.is_damaged() && may_match(object))
     }
 
-    /// What an event is to this client: `None` if neither the object before nor the one after is selected.
+    /// The type and object of an event for this client; `None` if neither the object before nor the one after is selected.
     ///
     /// # Errors
     /// One of them has no form to select by.

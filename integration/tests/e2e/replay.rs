@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct OverClient {
     client: Client,
     deadline: Instant,
-    /// What stands for itself in a recording, and differs from run to run.
+    /// The words that differ from run to run, and those that stand for them in a recording.
     masked: Vec<(String, &'static str)>,
 }
 

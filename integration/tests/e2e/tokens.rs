@@ -90,8 +90,7 @@ async fn a_token_ends_with_its_account_and_with_what_it_is_bound_to() {
     assert_eq!(who(&server, &free).await, is_nobody());
 }
 
-/// Who has seen the answer to a deletion finds that the tokens end with it, even where the store is another process that
-/// answers before it tells of the change.
+/// Tokens end with the answer to a deletion, even where the store is another process that answers before it tells of the change.
 #[tokio::test]
 async fn a_token_is_over_when_the_deletion_is_answered() {
     let server = Server::start().await.unwrap();

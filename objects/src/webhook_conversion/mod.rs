@@ -1,9 +1,9 @@
 //! Conversion by a webhook, as the code sees it that converts: answers that are there, and questions to be asked
 //! ([ADR 37](../../../docs/decisions/0037-conversion-webhooks.md)).
 //!
-//! Objects are converted in the middle of reads and plans, which wait for nobody. So a piece of work runs
-//! [`with`](Conversions::during) the answers that it has; a question without an answer is noted, and what the work makes is
-//! of no use. Whoever runs it has the webhook asked, and runs the work again.
+//! Objects are converted in the middle of reads and plans, which wait for nobody. So a piece of work runs with the answers that
+//! it has ([`Conversions::during`]). A question without an answer is noted, and the work fails. Its caller then has the webhook
+//! asked, and runs the work again.
 //!
 //! # Sources
 //! apiextensions `pkg/apiserver/conversion/webhook_converter.go` (1.37), for what is sent, what an answer may change, and all
@@ -21,6 +21,7 @@ use kindom_api::json::MAX_DEPTH;
 use kindom_api::meta::{validate_annotations, validate_labels};
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json};
+use kindom_formats::go::type_of;
 
 use crate::StoredRegistration;
 
@@ -288,8 +289,8 @@ impl Conversions {
         work()
     }
 
-    /// The questions that the work had no answer to, each once; then there are none.
-    pub fn missing(&mut self) -> Vec<Arc<Question>> {
+    /// Takes the questions that the work had no answer to, each once.
+    pub fn take_missing(&mut self) -> Vec<Arc<Question>> {
         std::mem::take(&mut self.missing)
     }
 
@@ -401,15 +402,15 @@ fn check_metadata(question: &Question, converted: &Value) -> Result<(), String> 
         return Err("missing metadata in converted object".to_owned());
     };
     if metadata.as_object().is_none() {
-        return Err(format!("invalid metadata of type {} in converted object", go_type(metadata)));
+        return Err(format!("invalid metadata of type {} in converted object", type_of(metadata)));
     }
     for field in ["labels", "annotations"] {
         let Some(found) = metadata.get(field).filter(|found| !found.is_null()) else { continue };
         let Some(map) = found.as_object() else {
-            return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(found)));
+            return Err(format!("invalid metadata.{field} of type {} in converted object", type_of(found)));
         };
         if let Some((key, value)) = map.iter().find(|(_, value)| value.as_str().is_none()) {
-            let found = go_type(value);
+            let found = type_of(value);
             return Err(format!(
                 "metadata.{field}[{key}] must be a string, but is {found} in converted object"
             ));
@@ -431,19 +432,6 @@ fn check_metadata(question: &Question, converted: &Value) -> Result<(), String> 
         }
     }
     Ok(())
-}
-
-/// The type that Go has for a value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn work_is_done_again_with_the_answers() {
     );
     assert!(conversions.during(|| work(&mut one)).is_err());
     assert!(conversions.during(|| work(&mut other)).is_err());
-    let missing = conversions.missing();
+    let missing = conversions.take_missing();
     assert_eq!((missing.len(), missing[0].from_version(), missing[0].to_version()), (1, "v1", "v2"));
     let review = ConversionWebhook::review("v1", "id", &missing);
     let review = json::parse(&review).unwrap();
@@ -60,7 +60,7 @@ fn work_is_done_again_with_the_answers() {
     conversions.answer(Arc::clone(&missing[0]), missing[0].judge(&answer));
     let found = conversions.during(|| work(&mut other)).unwrap().unwrap();
     assert_eq!((found.text_at(&["spec"]), other.text_at(&["metadata", "resourceVersion"])), ("new", "8"));
-    assert!(conversions.missing().is_empty());
+    assert!(conversions.take_missing().is_empty());
     // Work that panics leaves the thread as it was.
     let panics =
         std::panic::AssertUnwindSafe(|| conversions.during(|| std::panic::resume_unwind(Box::new(()))));
