@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Body as _;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
@@ -357,7 +358,9 @@ impl Known {
             return Err(refusal(code, is_text, &body));
         }
         // Answers that come slowly hold what is theirs of the memory, and no other host's.
-        let room = u32::try_from(most.min(ANSWERS_BYTES_MAX) >> 10).unwrap_or(u32::MAX);
+        let length = response.body().size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        let bytes = length.unwrap_or(most).min(most).min(ANSWERS_BYTES_MAX);
+        let room = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let _held = self.host.room.acquire_many(room).await.map_err(|closed| closed.to_string())?;
         let body = Limited::new(response.into_body(), most).collect().await;
         let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
