@@ -355,7 +355,7 @@ async fn a_dead_webhook_holds_up_nobody_else() {
     let (server, client, webhook) = started("v1").await;
     register(&client, &crd("free.example.com", "widgets", "Widget", "Namespaced")).await;
     client.post(&things("v1"), &thing("v1", "one", json!({"size": {"width": 1}}))).await.unwrap();
-    webhook.answer(Arc::new(|_, _| Said::Nothing));
+    webhook.answer(Arc::new(|_, _| Said::Stalled));
     let mut waiting = JoinSet::new();
     for _ in 0..200 {
         let client = client.clone();
@@ -370,6 +370,10 @@ async fn a_dead_webhook_holds_up_nobody_else() {
     webhook.answer(honest());
     let read = async || client.get(&at("v1beta1", "one")).await.unwrap().expect_status(200).ok();
     eventually("the webhook is asked again", read).await;
+    while let Some(refused) = waiting.try_join_next() {
+        let refused = refused.unwrap();
+        assert!(refused.text().contains("too many questions"), "it was asked only then: {}", refused.text());
+    }
     webhook.answer(Arc::new(|_, _| Said::Nothing));
     let widgets = "/apis/free.example.com/v1/namespaces/default/widgets";
     let made = client.post(widgets, &object("free.example.com", "Widget", "a", json!({}))).await.unwrap();

@@ -7,8 +7,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use futures::stream::pending;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -30,6 +32,8 @@ pub(crate) enum Said {
     Late(Duration, Value),
     /// It never comes.
     Nothing,
+    /// It begins, and none of its body ever comes.
+    Stalled,
     /// The connection ends.
     End,
 }
@@ -113,7 +117,7 @@ async fn answer(
     request: Request<Incoming>,
     rule: &Mutex<Rule>,
     reviews: &Mutex<Vec<Value>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -127,11 +131,15 @@ async fn answer(
             (200, "application/json", body.to_string())
         }
         Said::Nothing => std::future::pending().await,
+        Said::Stalled => {
+            let body = StreamBody::new(pending::<Result<Frame<Bytes>, Infallible>>()).boxed();
+            return Ok(Response::builder().header("Content-Length", 1_000).body(body).unwrap());
+        }
         // A handler that panics ends its connection.
         Said::End => std::panic::resume_unwind(Box::new("the connection ends")),
     };
     let response = Response::builder().status(code).header("Content-Type", content_type);
-    Ok(response.body(Full::new(body.into())).unwrap())
+    Ok(response.body(Full::new(body.into()).boxed()).unwrap())
 }
 
 /// A conversion webhook for recorded scripts: v1 has `spec.size.width` where v1beta1 has `spec.width`. `spec.note` of the first object of
