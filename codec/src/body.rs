@@ -168,7 +168,10 @@ fn complete_type(kind: &mut GroupVersionKind, fields: &mut Map, expected: &Group
 }
 
 /// Reads the object's own type; the kind is empty if the object has none.
-fn type_of(value: &Value) -> Result<GroupVersionKind, String> {
+///
+/// # Errors
+/// It is no object, or its type is no text.
+pub fn type_of(value: &Value) -> Result<GroupVersionKind, String> {
     let wrong = "couldn't get version/kind; json parse error: json: cannot unmarshal";
     if value.is_null() {
         return Ok(GroupVersionKind::default());

@@ -1,7 +1,7 @@
 //! Bytes to trees and back: JSON and YAML with the texts and limits of upstream's decoders, and protobuf.
 //!
 //! **Owns** bodies ([`object`]), apply patches ([`configuration`]), manifests ([`documents`], [`manifests`]), what strict decoding finds,
-//! YAML in and out ([`yaml`]), the words in which Go's decoder refuses JSON ([`go_json`]), and [`protobuf`]: its one wire
+//! YAML in and out ([`yaml`]), the words in which Go's decoder refuses JSON ([`go_json`]), JSON patches ([`json_patch`]), and [`protobuf`]: its one wire
 //! format, and the table of upstream's types. **Deliberately absent:** HTTP, schemas, and any knowledge of what an object is
 //! for. JSON itself, with the tree, is `kindom_api`'s.
 
@@ -9,12 +9,13 @@ mod body;
 mod configuration;
 mod documents;
 pub mod go_json;
+pub mod json_patch;
 pub mod manifests;
 pub mod protobuf;
 mod strict;
 pub mod yaml;
 
-pub use body::{Decoded, SCHEME, any, cannot_be_handled, object, strict_error};
+pub use body::{Decoded, SCHEME, any, cannot_be_handled, object, strict_error, type_of};
 pub use configuration::{Configuration, configuration};
 pub use documents::{DocumentError, documents};
 pub use strict::{

@@ -4,6 +4,7 @@ use kindom_actor_kit::NoAnswer;
 use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_codec::DecodeError;
+use kindom_codec::json_patch::PatchError;
 
 /// The reason why a request is refused. Each variant is one status code, and prints upstream's text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -67,6 +68,15 @@ pub enum RequestError {
 impl From<DecodeError> for RequestError {
     fn from(error: DecodeError) -> Self {
         Self::BadRequest(error.0)
+    }
+}
+
+impl From<PatchError> for RequestError {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::Malformed(error) => error.into(),
+            PatchError::TooMany(why) => Self::TooLarge(why),
+        }
     }
 }
 

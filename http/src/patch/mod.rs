@@ -11,9 +11,9 @@ use kindom_api::json::{self, Value};
 
 use crate::RequestError;
 use kindom_codec::go_json::{go_syntax_error, go_type};
+use kindom_codec::json_patch::{self as operations, Operation};
 use kindom_codec::{FieldValidation, duplicate_fields, strict_text};
 
-use json_patch::Operation;
 pub use strategic::StrategicPatch;
 
 /// A decoded JSON patch or merge patch.
@@ -47,7 +47,7 @@ impl Patch {
         let strict = validation != FieldValidation::Ignore;
         let (value, _) = parse(bytes, strict)?;
         let strict_errors = if strict { json_patch::strict_errors(&value, bytes)? } else { Vec::new() };
-        let operations = json_patch::operations(value)?;
+        let operations = operations::operations(value)?;
         Ok(Self { kind: Kind::Json(operations), strict_errors })
     }
 
@@ -91,7 +91,7 @@ impl Patch {
     pub fn apply(&self, object: Value) -> Result<Value, RequestError> {
         let patched = match &self.kind {
             Kind::Json(operations) => {
-                json_patch::apply(operations, object).map_err(RequestError::PatchDoesNotApply)?
+                operations::apply(operations, object).map_err(RequestError::PatchDoesNotApply)?
             }
             Kind::Merge(patch) => merge::apply(object, patch.clone()),
         };
