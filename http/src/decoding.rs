@@ -5,11 +5,11 @@ use kindom_api::{Value, field};
 use kindom_codec::protobuf::{Envelope, Messages};
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
 use kindom_objects::PlanError;
+use kindom_objects::owner_references::{self, Stage};
 use kindom_objects::{Declared, RuleContext};
 
 use crate::RequestError;
 use crate::identity;
-use crate::owner_references::{self, Stage};
 use crate::writing::refused;
 
 /// The 400 for a body that cannot be decoded, carried through a plan.

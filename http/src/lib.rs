@@ -48,7 +48,6 @@ mod json_schemas;
 mod metrics;
 pub mod negotiate;
 mod openapi;
-mod owner_references;
 pub mod patch;
 mod phase;
 pub mod query;

@@ -169,6 +169,14 @@ fn is_as_written(entry: &Value) -> bool {
     entry.as_object().is_some_and(|entry| entry.iter().all(written))
 }
 
+/// Checks that managedFields can be read (`ValidateManagedFields`).
+///
+/// # Errors
+/// The reason why not, in upstream's words.
+pub fn validate(list: Option<&Value>) -> Result<(), String> {
+    decode(list).map(drop)
+}
+
 /// Seconds since 1970; 0 where there is no time.
 pub(crate) fn seconds(managed: &Managed<'_>) -> i64 {
     managed.time.as_deref().and_then(|text| time::parse(text).ok()).unwrap_or(0)

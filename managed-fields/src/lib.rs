@@ -17,6 +17,7 @@ mod unmanaged;
 mod updater;
 
 pub use element::PathElement;
+pub use entries::validate;
 pub use manager::{ApplyError, Cause, Scope, apply, keep_times, update};
 pub use set::Set;
 pub use updater::{ConvertError, Versions};

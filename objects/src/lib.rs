@@ -5,6 +5,7 @@
 //! apiserver `pkg/registry/rest`, `pkg/registry/generic/registry/store.go`; apiextensions `pkg/registry/customresource`,
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
+pub mod admission;
 mod catalogue;
 pub mod conversion;
 pub mod conversion_rules;
@@ -19,6 +20,7 @@ pub mod managed;
 pub mod metadata;
 mod names;
 mod object;
+pub mod owner_references;
 pub mod pipeline;
 pub mod plan;
 mod propagation;
@@ -30,9 +32,10 @@ pub mod sorted_lists;
 mod stored_registration;
 mod subresource;
 pub mod version;
+pub mod webhook_client;
 pub mod webhook_conversion;
 
-pub use conversion::{Convert, Faces};
+pub use conversion::{Conversion, Convert, Faces};
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use holdings::{Allocation, Holdings, HoldingsChange};

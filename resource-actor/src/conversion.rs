@@ -139,7 +139,7 @@ impl Asking<'_> {
         let bytes = questions.iter().map(|question| question.object.len()).sum();
         turn(parse(bytes)).await;
         let review = ConversionWebhook::review(version, &uid, &questions);
-        let judged = match self.webhooks.ask(self.webhook, review, self.deadline).await {
+        let judged = match self.webhooks.ask(&self.webhook.client, review, self.deadline, None).await {
             Ok(answer) => {
                 turn(parse(answer.len())).await;
                 self.judged(&uid, &answer, &questions)

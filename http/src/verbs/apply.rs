@@ -3,13 +3,13 @@
 use kindom_api::{Value, field};
 use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_objects::PlanError;
+use kindom_objects::owner_references::{self, Stage};
 use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
 use crate::body::{Plain, Received, plain_body};
 use crate::call::Call;
 use crate::create_permission::CreatePermission;
 use crate::decoding::check_name;
-use crate::owner_references::{self, Stage};
 use crate::query::WriteOptions;
 use crate::response::Response;
 use crate::status::Failure;

@@ -7,13 +7,13 @@ use kindom_api::names::GroupVersionKind;
 use kindom_codec::{self as codec, FieldValidation};
 use kindom_objects::PlanError;
 use kindom_objects::RuleContext;
+use kindom_objects::owner_references::{self, Stage};
 use kindom_resource_actor::Write;
 
 use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::decoding::{check_kind, check_name, decode_as, expected, known_versions};
 use crate::negotiate::PatchType;
-use crate::owner_references::{self, Stage};
 use crate::patch::{self, Patch, StrategicPatch};
 use crate::query::WriteOptions;
 use crate::response::Response;

@@ -14,46 +14,26 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kindom_api::field::{ErrorList, Path, aggregate, go_quote};
 use kindom_api::json::MAX_DEPTH;
 use kindom_api::meta::{validate_annotations, validate_labels};
 use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json};
+use kindom_codec::SCHEME;
 use kindom_formats::go::type_of;
 
 use crate::StoredRegistration;
+use crate::webhook_client::{WebhookClient, review_version};
 
 /// The webhook that converts a type's objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConversionWebhook {
     /// `widgets.example.com`
     pub registration: String,
-    /// The place where it answers.
-    pub place: WebhookPlace,
-    /// Certificates in PEM; empty for the authorities that the machine trusts.
-    pub authorities: Vec<u8>,
+    /// The place where it answers, and who vouches for it.
+    pub client: Arc<WebhookClient>,
     /// The version of ConversionReview that it is asked in: `v1` or `v1beta1`; `None` if it understands neither.
     pub review_version: Option<&'static str>,
-}
-
-/// The place of a webhook.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum WebhookPlace {
-    /// `https://host:port/path`
-    Url(String),
-    /// A Service of the cluster.
-    Service {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Begins with a slash, or is empty.
-        path: String,
-        /// Its port.
-        port: u16,
-    },
 }
 
 impl ConversionWebhook {
@@ -62,30 +42,10 @@ impl ConversionWebhook {
     pub fn of(registration: StoredRegistration<'_>) -> Self {
         let tree = registration.tree();
         let webhook = tree.at(&["spec", "conversion", "webhook"]).unwrap_or(&Value::Null);
-        let config = webhook.get("clientConfig").unwrap_or(&Value::Null);
-        let service = config.get("service").filter(|service| !service.is_null());
-        let place = match service {
-            None => WebhookPlace::Url(config.text_at(&["url"]).to_owned()),
-            Some(service) => WebhookPlace::Service {
-                namespace: service.text_at(&["namespace"]).to_owned(),
-                name: service.text_at(&["name"]).to_owned(),
-                path: service.text_at(&["path"]).to_owned(),
-                port: service
-                    .get("port")
-                    .and_then(Value::as_i64)
-                    .and_then(|port| port.try_into().ok())
-                    .unwrap_or(443),
-            },
-        };
-        let authorities = STANDARD.decode(config.text_at(&["caBundle"])).unwrap_or_default();
-        let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array).unwrap_or_default();
-        let known =
-            |version: &Value| ["v1", "v1beta1"].into_iter().find(|known| version.as_str() == Some(known));
         Self {
             registration: tree.text_at(&["metadata", "name"]).to_owned(),
-            place,
-            authorities: if authorities.trim_ascii().is_empty() { Vec::new() } else { authorities },
-            review_version: versions.iter().find_map(known),
+            client: Arc::new(WebhookClient::of(webhook.get("clientConfig").unwrap_or(&Value::Null))),
+            review_version: review_version(webhook.get("conversionReviewVersions")),
         }
     }
 
@@ -122,7 +82,7 @@ impl ConversionWebhook {
             // As upstream's scheme says it.
             let (version, kind) = found;
             return Err(format!(
-                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                "no kind {} is registered for version {} in scheme {SCHEME}",
                 go_quote(&kind),
                 go_quote(&version)
             ));

@@ -1,3 +1,4 @@
+use crate::webhook_client::WebhookPlace;
 use kindom_api::object;
 use proptest::prelude::*;
 
@@ -33,7 +34,10 @@ fn a_webhook_is_read_from_its_registration() {
         port,
     };
     let found = webhook(&["v7", "v1beta1", "v1"]);
-    assert_eq!((found.place, found.authorities, found.review_version), (place(443), vec![], Some("v1beta1")));
+    assert_eq!(
+        (&found.client.place, &found.client.authorities, found.review_version),
+        (&place(443), &vec![], Some("v1beta1"))
+    );
     assert_eq!(webhook(&["v2"]).review_version, None);
 }
 

@@ -7,7 +7,7 @@ use kindom_api::Value;
 
 /// The moment at which owner references are checked. Upstream's warnings name it, as mutating admission may have added some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
     /// In the body of a create or an update.
     Body,
     /// In a patched object.
@@ -16,7 +16,8 @@ pub(crate) enum Stage {
 
 /// Removes repeated equal owner references from a decoded object. Returns a warning for the client if there were any;
 /// references that differ in more than their uid stay, for validation to judge.
-pub(crate) fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
+#[must_use]
+pub fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
     let references = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     if references.len() < 2 {
         return None;
