@@ -20,7 +20,7 @@ import (
 
 var undecodable = regexp.MustCompile(`not decodable revision=\d+`)
 
-// conversionWebhook is a conversion webhook for scripts: v1 has `spec.size.width`
+// conversionWebhook is a webhook for scripts, which converts and admits. It converts: v1 has `spec.size.width`
 // where v1beta1 has `spec.width`. `spec.note` of the first object of a review says
 // how the webhook lies about it (`integration/tests/e2e/webhook.rs`, `by_note`, is
 // the same).
@@ -79,6 +79,10 @@ func convertReview(writer http.ResponseWriter, request *http.Request) {
 		return
 	}
 	asked := review["request"].(object)
+	if review["kind"] == "AdmissionReview" {
+		admitReview(writer, request.URL.Path, review)
+		return
+	}
 	wanted := asked["desiredAPIVersion"].(string)
 	var converted []any
 	note := ""
@@ -151,6 +155,97 @@ func convertReview(writer http.ResponseWriter, request *http.Request) {
 	}
 	writer.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(writer).Encode(answer)
+}
+
+// admitReview answers an admission review as an annotation of its object wants it:
+// that by the name of the path, whose text is JSON. Without one, it allows.
+//
+//	response, answer   fields of the response, and of the whole answer
+//	patch              the operations of a JSON patch
+//	echo               true for a refusal with the request as its message
+//	code, text         a status code and a body instead of an answer; "end" ends the connection
+func admitReview(writer http.ResponseWriter, path string, review object) {
+	asked := review["request"].(object)
+	said := object{}
+	for _, field := range []string{"object", "oldObject"} {
+		of, _ := asked[field].(object)
+		metadata, _ := of["metadata"].(object)
+		annotations, _ := metadata["annotations"].(object)
+		if text, ok := annotations[strings.TrimPrefix(path, "/")].(string); ok {
+			if err := json.Unmarshal([]byte(text), &said); err != nil {
+				http.Error(writer, err.Error(), http.StatusBadRequest)
+				return
+			}
+			break
+		}
+	}
+	if text, ok := said["text"].(string); ok {
+		if text == "end" {
+			panic(http.ErrAbortHandler)
+		}
+		code, ok := said["code"].(float64)
+		if !ok {
+			code = 200
+		}
+		writer.Header().Set("Content-Type", "text/plain")
+		writer.WriteHeader(int(code))
+		writer.Write([]byte(text))
+		return
+	}
+	response := object{"uid": asked["uid"], "allowed": true}
+	answer := object{"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+	if patch, ok := said["patch"]; ok {
+		operations, _ := json.Marshal(patch)
+		response["patch"], response["patchType"] = operations, "JSONPatch"
+	}
+	if said["echo"] == true {
+		message, _ := json.Marshal(steady(asked, ""))
+		response["allowed"], response["status"] = false, object{"message": string(message)}
+	}
+	over(response, said["response"])
+	over(answer, said["answer"])
+	writer.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(writer).Encode(answer)
+}
+
+// over puts fields over those that are there; null removes one.
+func over(of object, fields any) {
+	fieldsOf, _ := fields.(object)
+	for field, value := range fieldsOf {
+		if value == nil {
+			delete(of, field)
+		} else {
+			of[field] = value
+		}
+	}
+}
+
+// steady is a value without what differs from run to run and from server to server.
+func steady(value any, field string) any {
+	switch value := value.(type) {
+	case object:
+		fields := object{}
+		for name, each := range value {
+			switch name {
+			case "managedFields", "userInfo":
+			default:
+				fields[name] = steady(each, name)
+			}
+		}
+		return fields
+	case []any:
+		items := []any{}
+		for _, each := range value {
+			items = append(items, steady(each, ""))
+		}
+		return items
+	case string:
+		switch field {
+		case "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp":
+			return "(" + field + ")"
+		}
+	}
+	return value
 }
 
 func convertObject(each object, wanted string) object {
