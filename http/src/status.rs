@@ -2,9 +2,10 @@
 
 use actix_web::http::Uri;
 use kindom_actor_kit::Overloaded;
-use kindom_api::field;
 use kindom_api::names::{GroupKind, GroupResource};
 use kindom_api::status::{Cause, Details, Outcome, Status, cause, reason};
+use kindom_api::{Value, field};
+use kindom_objects::admission::AdmissionRefusal;
 use kindom_objects::kinds::disruption_budget::BudgetRefusal;
 use kindom_objects::{FieldConflict, PlanError, Unreadable};
 use kindom_resource_actor::{ReadError, WriteError};
@@ -251,9 +252,38 @@ fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status 
             (None, Some(budget)) => over_budget(budget),
             (None, None) => Status::internal_error(refusal),
         },
+        PlanError::Refused(refusal) => admission(*refusal),
         PlanError::Corrupt(message) | PlanError::Unallocated(message) => Status::internal_error(message),
         error @ PlanError::WouldLose { .. } => Status::internal_error(error),
         PlanError::Internal(message) => plain_internal(message),
+    }
+}
+
+/// A write stops at admission (apiserver `pkg/admission/plugin/webhook/errors`, `ToStatusErr`, 1.37).
+fn admission(refusal: AdmissionRefusal) -> Status {
+    let code = refusal.code();
+    match refusal {
+        AdmissionRefusal::Denied { hook, result } => {
+            let mut fields = result.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
+            fields.insert("kind", "Status");
+            fields.insert("apiVersion", "v1");
+            fields.insert("status", "Failure");
+            let given = Status::from_value(&Value::Object(fields));
+            let mut status = given.unwrap_or_else(|| plain_internal(String::new()));
+            let by = format!("admission webhook {} denied the request", field::go_quote(&hook));
+            status.message = match (status.message.as_str(), &*status.reason) {
+                ("", "") => format!("{by} without explanation"),
+                ("", why) | (why, _) => format!("{by}: {why}"),
+            };
+            Status { code, continue_token: None, ..status }
+        }
+        AdmissionRefusal::NoDryRun { hook } => {
+            let hook = field::go_quote(&hook);
+            Status::bad_request(format!("admission webhook {hook} does not support dry run"))
+        }
+        AdmissionRefusal::OtherKind { kind, name, error } => Status::invalid(&kind, &name, &[error]),
+        AdmissionRefusal::Late => Status::timeout("request did not complete within requested timeout", 0),
+        AdmissionRefusal::Internal(why) => Status::internal_error(why),
     }
 }
 

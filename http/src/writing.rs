@@ -8,14 +8,15 @@ use kindom_api::Value;
 use kindom_objects::{PlanError, Refusal, StoredRegistration};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    Knowledge, Outcome, Target, Write, WriteOptions as Options, Written, is_conclusive,
+    AskedAdmission, Knowledge, Outcome, SentOptions, Target, Write, WriteOptions as Options, Written,
+    is_conclusive,
 };
 
 use crate::body::Plain;
 use crate::call::Call;
 use crate::cost;
 use crate::negotiate::Accepted;
-use crate::query::WriteOptions;
+use crate::query::{DeleteOptions, WriteOptions, sent_options};
 use crate::reply::{deprecation, object_reply};
 use crate::respond::Reply;
 use crate::response::Response;
@@ -28,11 +29,16 @@ const STATUS_BYTES: usize = 32 << 10;
 pub(crate) fn options(call: &Call<'_>, query: &WriteOptions, body: &Plain) -> Options {
     let user_agent = call.request.headers().get(header::USER_AGENT);
     let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
-    Options { manager: query.manager(user_agent), bytes: body.len(), ..deletion(call, query.dry_run) }
+    let manager = query.manager(user_agent);
+    Options { manager, bytes: body.len(), ..common(call, query.dry_run, sent_options(call.query)) }
 }
 
 /// The options of a delete, which sets no fields for any manager.
-pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
+pub(crate) fn deletion(call: &Call<'_>, query: &DeleteOptions) -> Options {
+    common(call, query.dry_run, query.sent.clone())
+}
+
+fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
     // The server writes a registration's status itself, and has to have room for it.
     let is_registration = call.state.registry.is_registrations(&call.handle) && call.subresource().is_none();
     let reserve = if is_registration { STATUS_BYTES.min(call.state.object_bytes_max / 4) } else { 0 };
@@ -42,6 +48,12 @@ pub(crate) fn deletion(call: &Call<'_>, dry_run: bool) -> Options {
         object_bytes_max: call.state.object_bytes_max.saturating_sub(reserve),
         namespaces: Some(call.state.namespaces.clone()),
         quotas: call.state.quotas.clone(),
+        admission: call.state.admission.clone().map(|admission| AskedAdmission {
+            admission,
+            options: sent,
+            is_of_collection: false,
+            warnings: Arc::default(),
+        }),
         manager: String::new(),
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
@@ -73,10 +85,26 @@ pub(crate) fn failed(call: &Call<'_>, error: impl Into<WriteError>) -> Failure {
 pub(crate) async fn carry_out(
     call: &Call<'_>,
     name: &str,
+    options: Options,
+    write: Write<'_>,
+) -> Result<Written, Failure> {
+    tracing::trace!("carry the write out");
+    let warnings = options.admission.as_ref().map(|asked| Arc::clone(&asked.warnings));
+    let written = guess_and_write(call, name, options, write).await;
+    let warnings = warnings.map(|warnings| std::mem::take(&mut *warnings.lock())).unwrap_or_default();
+    match written {
+        Ok(written) if warnings.is_empty() => Ok(written),
+        Ok(written) => Ok(Written { warnings: [warnings, written.warnings].concat(), ..written }),
+        Err(failure) => Err(failure.warned(warnings)),
+    }
+}
+
+async fn guess_and_write(
+    call: &Call<'_>,
+    name: &str,
     mut options: Options,
     mut write: Write<'_>,
 ) -> Result<Written, Failure> {
-    tracing::trace!("carry the write out");
     let target = target(call, name);
     let mut present = None;
     if options.knowledge == Knowledge::Guess {

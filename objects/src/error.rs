@@ -6,6 +6,8 @@ use std::sync::Arc;
 use kindom_api::field::ErrorList;
 use kindom_storage_model::Revision;
 
+use crate::admission::AdmissionRefusal;
+
 /// The reason why stored bytes can't be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
@@ -160,6 +162,9 @@ pub enum PlanError {
         /// The limit.
         limit: usize,
     },
+    /// A webhook refuses it, or its answer is missing.
+    #[error("{0:?}")]
+    Refused(Box<AdmissionRefusal>),
     /// The caller's own error, carried through: it can't say what it wants of the stored object.
     #[error(transparent)]
     Caller(Refusal),

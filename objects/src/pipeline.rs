@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | decode, default | bytes become a tree in the version's shape; its strict errors are told | `http`'s `decoding`, by `Strategy::decode` |
 //! | manage | the changed fields get their managers (KEP-555); the object gets the form that plans are made on | [`manage`] |
-//! | admit (mutating) | the namespace exists and is not going; the type is not going and not frozen | the driver, and [`admit`] |
+//! | admit (mutating) | the namespace exists and is not going; the type is not going and not frozen; webhooks change the object | the driver, [`admit`], and [`admission`](crate::admission) |
 //! | prepare | the server's own fields are set, and kept where a client may not change them | `plan`, `Strategy::prepare_for_…` |
 //! | validate | every error in the object and in the change, together | `plan`, `Strategy::validate…` |
 //! | canonicalize | the valid object gets the form that is stored and shown (B-22) | `plan`, `Strategy::canonicalize` |
-//! | admit (validating) | nobody yet; a webhook will be asked here | the driver |
+//! | admit (validating) | webhooks judge the object | the driver, and [`admission`](crate::admission) |
 //! | encode | the object becomes bytes of the storage version | [`encode`](crate::render::encode) |
 //! | plan | the bytes, and the guards that must hold when they are committed | the driver |
 //!
@@ -17,6 +17,7 @@
 
 use kindom_api::Value;
 
+use crate::admission::Operation;
 use crate::conversion::Conversion;
 use crate::error::PlanError;
 use crate::managed::{FieldManager, Managing};
@@ -87,15 +88,6 @@ pub fn manage(
         None => drop(metadata.remove("managedFields")),
     }
     Ok(stored)
-}
-
-/// A write, as admission asks about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Of a new object.
-    Create,
-    /// Of an object that exists, or its deletion.
-    Change,
 }
 
 /// Admits a write of an object of this name to a type. The proposal's rules: none is created while the type goes, and none is

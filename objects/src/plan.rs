@@ -120,8 +120,12 @@ fn text<'a>(metadata: Option<&'a Value>, field: &str) -> &'a str {
     metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The namespace that the object says must be the request's; an object that says none gets it.
-fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), PlanError> {
+/// The namespace that the object says must be the request's; an object that says none gets it
+/// (`rest.EnsureObjectNamespaceMatchesRequestNamespace`).
+///
+/// # Errors
+/// [`PlanError::BadRequest`]
+pub fn set_namespace(metadata: &mut Map, namespace: Option<&str>) -> Result<(), PlanError> {
     let sent = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
     match namespace {
         Some(namespace) if sent.is_empty() || sent == namespace => {
@@ -271,7 +275,8 @@ pub fn update(
         return Err(PlanError::Forbidden { name: name.to_owned(), message });
     }
     let (errors, mut warnings) = validate_update(cx, &object, old);
-    invalid(name, errors)?;
+    // A webhook may have tried to change it.
+    invalid(text(object.get("metadata"), "name"), errors)?;
     strategy.canonicalize_update(cx, &mut object, old);
     keep_times(&mut object, old);
     let gone = ready_to_go(cx, &object);

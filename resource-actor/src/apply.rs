@@ -6,8 +6,9 @@ use crate::driver::{Attempt, Desired, New};
 use crate::error::WriteError;
 use crate::{ResourceHandle, Target, WriteOptions, Written};
 use kindom_objects::PlanError;
+use kindom_objects::admission::Operation;
 use kindom_objects::managed::{FieldManager, Managing};
-use kindom_objects::pipeline::{Operation, admit, manage};
+use kindom_objects::pipeline::{admit, manage};
 
 /// Checks an object that an apply made, before it is planned; it may still correct it. `creates` is `true` if the object is
 /// new.
@@ -53,7 +54,7 @@ impl ResourceHandle {
             (apply.check)(&mut object, shown.is_none())?;
             match shown {
                 Some(shown) => {
-                    admit(&rules.spec, Operation::Change, target.name)?;
+                    admit(&rules.spec, Operation::Update, target.name)?;
                     attempt.update(&target, object, shown, true, Managing::Applied)
                 }
                 None => {

@@ -13,6 +13,9 @@ const UNKNOWN: u64 = 100_000;
 /// Nanoseconds for each byte of a registration that is compiled.
 const COMPILED: u64 = 300;
 
+/// Nanoseconds for the rules of a webhook, which are looked at several times.
+const RULES: u64 = 500;
+
 /// Nanoseconds for each byte of an object that is parsed.
 const PARSED: u64 = 10;
 
@@ -73,6 +76,11 @@ impl Cost {
 /// The cost of compiling a schema that stands in a registration of so many bytes.
 pub(crate) fn compile(bytes: usize) -> Duration {
     Duration::from_nanos((bytes as u64).saturating_mul(COMPILED))
+}
+
+/// The cost of looking at the rules and selectors of so many webhooks, whose configurations have so many bytes.
+pub(crate) fn rules(webhooks: usize, bytes: usize) -> Duration {
+    Duration::from_nanos((webhooks as u64).saturating_mul(RULES).saturating_add(bytes as u64))
 }
 
 /// The cost of parsing stored objects of so many bytes.

@@ -3,7 +3,7 @@
 //! **Flow.** [`ResourceHandle::run`] reads the rules in force and the stored object and asks the write for the desired
 //! state; `plan` turns that into bytes, or into nothing to do; a transaction commits it, whose [`Guards`] require the state
 //! that the plan was made on. If another write was faster, everything but the client's request is read again. Only reading,
-//! the look at the namespace, the turn at a processor and the commit wait; a write's desire and its plan do not.
+//! the look at the namespace, the turn at a processor, webhooks and the commit wait; a write's desire and its plan do not.
 //!
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
 
@@ -22,8 +22,9 @@ use crate::panics::caught;
 use crate::quota::{Charges, Demand};
 use crate::request::{Knowledge, Outcome, Target, WriteOptions, Written};
 use crate::rules::Rules;
+use kindom_objects::admission::Operation;
 use kindom_objects::managed::Managing;
-use kindom_objects::pipeline::{Operation, Replaced, admit, manage};
+use kindom_objects::pipeline::{Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::render::{decode, stored};
 use kindom_objects::webhook_conversion::Conversions;
@@ -68,7 +69,7 @@ impl Attempt<'_> {
     ) -> Result<Desired<'d>, WriteError> {
         let live = Replaced::new(&self.rules.spec, self.existing(target)?, shown)?;
         let object = manage(self.cx, object, Some(&live), managing)?;
-        Ok(Desired::Update { object, live, is_patch })
+        Ok(Desired::Update { object, live, is_patch, scales: None })
     }
 
     /// The stored object, or the 404 of a write that needs one.
@@ -91,11 +92,19 @@ pub(crate) enum Desired<'a> {
         live: Replaced,
         /// It was made from `live`.
         is_patch: bool,
+        /// The Scales through which it is written, if it is.
+        scales: Option<Box<Scales>>,
     },
     /// The object's end, or the mark of its deletion.
     Delete(&'a Removal),
     /// The end of bytes that are no object.
     DeleteCorrupt,
+}
+
+/// The Scale that is written, and the one that it replaces.
+pub(crate) struct Scales {
+    pub(crate) old: Value,
+    pub(crate) new: Value,
 }
 
 /// A new object.
@@ -113,15 +122,37 @@ pub(crate) struct New<'a> {
 pub(crate) type Desire<'a, 'd> = dyn FnMut(&Attempt<'_>) -> Result<Desired<'d>, WriteError> + Send + 'a;
 
 /// The result of planning.
-enum Step {
+pub(crate) enum Step {
     /// Everything is as desired.
     Unchanged(Written),
     Commit(Box<Plan>),
     TooLarge(WriteError),
 }
 
+impl Step {
+    /// The object as it will be stored, and its former revision; `None` if it will not be.
+    pub(crate) fn new_state(&self) -> Option<Arc<StoredObject>> {
+        let (planned, revision) = match self {
+            Self::Unchanged(written) => return Some(Arc::clone(&written.object)),
+            Self::TooLarge(_) => return None,
+            Self::Commit(plan) => match &plan.effect {
+                Effect::Create(planned) => (planned, Revision::ZERO),
+                Effect::Put(planned, before)
+                | Effect::Finish(planned, before)
+                | Effect::End(planned, before) => (planned, *before),
+                Effect::Remove(_) => return None,
+            },
+        };
+        Some(Arc::new(StoredObject::written(&planned.key, &planned.sealed, revision)))
+    }
+
+    pub(crate) fn is_create(&self) -> bool {
+        matches!(self, Self::Commit(plan) if matches!(plan.effect, Effect::Create(_)))
+    }
+}
+
 /// A write that only has to be committed.
-struct Plan {
+pub(crate) struct Plan {
     op: Op,
     holdings: HoldingsChange,
     guards: Guards,
@@ -323,6 +354,7 @@ impl ResourceHandle {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
         let mut plans = Plans { knowledge: options.knowledge, first: true };
         let (mut strip, mut names_tried) = (false, 0);
+        let mut admitted = None;
         let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
         loop {
             tracing::trace!("read the rules and the object, and plan");
@@ -354,14 +386,27 @@ impl ResourceHandle {
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
-            let desired = desired.await?;
+            let mut desired = desired.await?;
+            let admitting = self.admitting(&attempt, target, options, estimate).await?;
+            if let Some(admitting) = &admitting {
+                desired = Box::pin(admitting.admit(desired, &mut admitted, &mut conversions)).await?;
+            }
+            let made = admitting.as_ref().and_then(|admitting| admitting.made());
+            if let Some(made) = made {
+                // The rest is about another object than the client's.
+                drop(spent);
+                dear(self.cost().estimate(bytes + made)).await?;
+                spent = Spent::new(self.cost(), bytes + made);
+            }
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
+            // No webhook could be shown what is no object.
+            let is_judged = !matches!(desired, Desired::DeleteCorrupt);
             let step = match desired {
                 Desired::Create(new) => {
                     self.plan_create(&attempt, target, new, options, &mut conversions, &mut spent).await?
                 }
-                Desired::Update { mut object, live, is_patch } => {
+                Desired::Update { mut object, live, is_patch, .. } => {
                     let step = self.converting(&rules.spec, &mut conversions, run, || {
                         let object = planned_on(&mut object, again);
                         spent.on(|| {
@@ -386,6 +431,9 @@ impl ResourceHandle {
                 spent.finished();
             }
             drop(spent);
+            if let Some(admitting) = admitting.as_ref().filter(|_| is_judged) {
+                Box::pin(admitting.judge(deletes, &step, &mut conversions)).await?;
+            }
             let committed = match step {
                 Step::Unchanged(written) => return Ok(written),
                 Step::TooLarge(error) => Committed::TooLarge(error),
@@ -644,7 +692,7 @@ impl ResourceHandle {
 
     /// The guard that the namespace of a new object is as it is now, and the store's revision as of which that is known: it has
     /// to exist and may not be being deleted (admission plugin `NamespaceLifecycle`).
-    async fn namespace_for_create(
+    pub(crate) async fn namespace_for_create(
         &self,
         rules: &Rules,
         target: &Target<'_>,
@@ -720,7 +768,7 @@ fn plan_update(
 fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
-    admit(&rules.spec, Operation::Change, target.name)?;
+    admit(&rules.spec, Operation::Delete, target.name)?;
     let shown = decode(&rules.spec, rules.version()?, current);
     let shown = shown.map_err(|unreadable| PlanError::Corrupt(unreadable.of_one()))?;
     let old = Replaced::new(&rules.spec, current, shown)?.old;
@@ -773,7 +821,7 @@ fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) ->
 fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
-    admit(&rules.spec, Operation::Change, target.name)?;
+    admit(&rules.spec, Operation::Delete, target.name)?;
     if let Some(message) = rules.spec.strategy.refuse_delete(target.name) {
         return Err(PlanError::Forbidden { name: target.name.to_owned(), message }.into());
     }

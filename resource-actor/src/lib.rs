@@ -16,6 +16,8 @@
 //! apiserver `pkg/registry/generic/registry/store.go`, `pkg/registry/rest`, `pkg/storage/cacher` (1.37), for behaviour.
 
 mod actor;
+mod admission;
+mod admitting;
 mod apply;
 mod conversion;
 mod cost;
@@ -43,6 +45,7 @@ mod watch;
 mod webhooks;
 mod write;
 
+pub use admission::{Admission, AskedAdmission, SentOptions};
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
@@ -55,5 +58,5 @@ pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_
 pub use snapshot::Snapshot;
 pub use turns::WriteTurns;
 pub use watch::WatchCursor;
-pub use webhooks::{EndedReview, NoWebhooks, ReviewFailure, Webhooks};
+pub use webhooks::{EndedCall, EndedReview, NoWebhooks, ReviewFailure, Webhooks};
 pub use write::Write;

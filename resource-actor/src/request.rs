@@ -7,6 +7,7 @@ use kindom_api::{User, Value};
 use kindom_storage::{Compare, Revision};
 
 use crate::ResourceHandle;
+use crate::admission::AskedAdmission;
 use crate::error::WriteError;
 use crate::quota::Quotas;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
@@ -24,6 +25,8 @@ pub struct WriteOptions {
     pub namespaces: Option<ResourceHandle>,
     /// The quotas that bound this write, if any do.
     pub quotas: Option<Quotas>,
+    /// The webhooks that change and judge this write; `None` for those of the server itself.
+    pub admission: Option<AskedAdmission>,
     /// The user who asks.
     pub user: Arc<User>,
     /// The manager of the fields that the write sets (KEP-555); at most 128 bytes.
@@ -47,6 +50,7 @@ impl WriteOptions {
             object_bytes_max,
             namespaces: None,
             quotas: None,
+            admission: None,
             user: Arc::new(User::api_server()),
             manager: SERVER.to_owned(),
             knowledge: Knowledge::Latest,

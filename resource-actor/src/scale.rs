@@ -14,13 +14,14 @@ use kindom_schema::merge::{MergeType, built_in};
 use kindom_schema::scale::{NO_REPLICAS, ScalePaths};
 
 use crate::apply::Apply;
-use crate::driver::{Attempt, Desired};
+use crate::driver::{Attempt, Desired, Scales};
 use crate::error::WriteError;
 use crate::request::Wanted;
 use crate::{ResourceHandle, Target, WriteOptions, Written};
+use kindom_objects::admission::Operation;
 use kindom_objects::managed::{Managing, refused};
 use kindom_objects::metadata::metadata_mut;
-use kindom_objects::pipeline::{Operation, admit};
+use kindom_objects::pipeline::admit;
 use kindom_objects::plan;
 use kindom_objects::{PlanError, RuleContext, TypeSpec};
 
@@ -29,9 +30,9 @@ use kindom_objects::{PlanError, RuleContext, TypeSpec};
 const NO_SUCH_VERSION: &str = "request to convert CR to an invalid group/version: autoscaling/v1";
 
 /// The merge type of a Scale, and its field manager's rules.
-struct Scales;
+struct ScaleVersions;
 
-impl Versions for Scales {
+impl Versions for ScaleVersions {
     fn merge_type(&self, api_version: &str) -> Option<MergeType<'_>> {
         let (group, version) = split_api_version(api_version)?;
         built_in(group, version, KIND)
@@ -130,9 +131,43 @@ impl<'a> Found<'a> {
         scale: &Value,
     ) -> Result<Desired<'d>, WriteError> {
         let object = self.changed(scale)?;
-        admit(self.spec, Operation::Change, target.name)?;
-        attempt.update(target, object, self.object, true, Managing::Applied)
+        admit(self.spec, Operation::Update, target.name)?;
+        let desired = attempt.update(target, object, self.object, true, Managing::Applied)?;
+        let Desired::Update { object, live, is_patch, .. } = desired else { return Ok(desired) };
+        let scales = Some(Box::new(Scales { old: self.scale, new: scale.clone() }));
+        Ok(Desired::Update { object, live, is_patch, scales })
     }
+}
+
+fn paths<'a>(cx: &RuleContext<'a>) -> Result<&'a ScalePaths, PlanError> {
+    let paths = cx.spec.version(cx.version_name).and_then(|version| version.scale.as_ref());
+    paths.ok_or_else(|| PlanError::Internal("the version has no Scale".to_owned()))
+}
+
+/// The Scale of an object that the version of a write shows.
+pub(crate) fn scale_of(cx: &RuleContext<'_>, object: &Value) -> Result<Value, WriteError> {
+    let scale = paths(cx)?.read(object).map_err(|error| PlanError::Internal(error.to_string()))?;
+    Ok(scale.to_value(object.get("metadata")))
+}
+
+/// The replicas that a Scale has.
+///
+/// # Errors
+/// There are none.
+pub(crate) fn replicas_of(cx: &RuleContext<'_>, scale: &Value) -> Result<i32, WriteError> {
+    match replicas(scale) {
+        NO_REPLICAS => {
+            let path = go_quote(paths(cx)?.spec_replicas_path());
+            Err(PlanError::BadRequest(format!("the spec replicas field {path} cannot be empty")).into())
+        }
+        replicas => Ok(replicas),
+    }
+}
+
+/// Gives an object the replicas of a Scale that was changed once more.
+pub(crate) fn scale_to(cx: &RuleContext<'_>, object: &mut Value, scale: &Value) -> Result<(), WriteError> {
+    let set = paths(cx)?.set_replicas(object, replicas_of(cx, scale)?);
+    Ok(set.map_err(|error| PlanError::Internal(error.to_string()))?)
 }
 
 fn gvk() -> GroupVersionKind {
@@ -161,7 +196,7 @@ fn applied(
     if is_scale && managers(scale).is_none() && !cx.spec.is_typed() {
         return Err(error("failed to create manager for existing fields: failed to convert live", "/"));
     }
-    let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now: cx.now };
+    let scope = Scope { versions: &ScaleVersions, gvk: &gvk(), subresource: "scale", now: cx.now };
     let applied = apply(&scope, Some(scale), patch, manager, force).map_err(refused)?;
     let without = |object: &Value| {
         let mut object = object.clone();
@@ -204,7 +239,8 @@ impl ResourceHandle {
                 // For a Scale without a version upstream's field manager knows no type, and leaves it as it is.
                 set_managers(&mut scale, managers(&found.scale).cloned());
             } else {
-                let scope = Scope { versions: &Scales, gvk: &gvk(), subresource: "scale", now: cx.now };
+                let scope =
+                    Scope { versions: &ScaleVersions, gvk: &gvk(), subresource: "scale", now: cx.now };
                 if let Some(why) = update(&scope, Some(&found.scale), &mut scale, &options.manager) {
                     tracing::debug!(name = target.name, why, "managedFields stay as they are");
                 }

@@ -1,4 +1,4 @@
-//! The webhooks that convert objects, as types ask them; who really asks is elsewhere.
+//! The webhooks that convert, change and judge objects, as types ask them; who really asks is elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +6,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use kindom_actor_kit::Deadline;
-use kindom_objects::webhook_conversion::ConversionWebhook;
+use kindom_objects::webhook_client::WebhookClient;
 
 /// Asks webhooks.
 pub trait Webhooks: Send + Sync {
-    /// Sends a ConversionReview; returns the body of the answer.
+    /// Sends a review; returns the body of the answer. The webhook may have its own `limit`, or else the usual one.
     ///
     /// # Errors
     /// The reason why there is none, in Go's words where it has some.
     fn ask(
         &self,
-        webhook: &Arc<ConversionWebhook>,
+        webhook: &Arc<WebhookClient>,
         review: Vec<u8>,
         deadline: Deadline,
+        limit: Option<Duration>,
     ) -> BoxFuture<'static, Result<Bytes, String>>;
 
-    /// Counts a review that has ended.
+    /// Counts a review of a conversion that has ended.
     fn count(&self, review: &EndedReview<'_>);
+
+    /// Counts a question to an admission webhook that has ended.
+    fn count_call(&self, call: &EndedCall<'_>);
 }
 
 /// No webhook is asked: each has failed.
@@ -31,14 +35,36 @@ pub struct NoWebhooks;
 impl Webhooks for NoWebhooks {
     fn ask(
         &self,
-        _webhook: &Arc<ConversionWebhook>,
+        _webhook: &Arc<WebhookClient>,
         _review: Vec<u8>,
         _deadline: Deadline,
+        _limit: Option<Duration>,
     ) -> BoxFuture<'static, Result<Bytes, String>> {
         Box::pin(async { Err("this server asks no webhooks".to_owned()) })
     }
 
     fn count(&self, _review: &EndedReview<'_>) {}
+
+    fn count_call(&self, _call: &EndedCall<'_>) {}
+}
+
+/// A question to an admission webhook, for metrics (apiserver `pkg/admission/metrics`, 1.37).
+#[derive(Debug)]
+pub struct EndedCall<'a> {
+    /// The webhook's name.
+    pub hook: &'a str,
+    /// `admit` or `validating`
+    pub part: &'static str,
+    /// `CREATE`
+    pub operation: &'a str,
+    /// Until the answer was read.
+    pub took: Duration,
+    /// 200, or that of the Status that says why not.
+    pub code: u16,
+    /// The kind of the error; `None` if the write goes on.
+    pub error_type: Option<&'static str>,
+    /// The write goes on without an answer.
+    pub fails_open: bool,
 }
 
 /// A review that was asked, for metrics.

@@ -7,9 +7,10 @@ use crate::error::WriteError;
 use crate::request::{Target, Wanted, WriteOptions, Written};
 use crate::{Apply, ResourceHandle};
 use kindom_objects::Removal;
+use kindom_objects::admission::Operation;
 use kindom_objects::managed::Managing;
 use kindom_objects::metadata::metadata_mut;
-use kindom_objects::pipeline::{Operation, admit, manage};
+use kindom_objects::pipeline::{admit, manage};
 use kindom_objects::plan;
 
 /// A write of one object.
@@ -119,7 +120,7 @@ impl ResourceHandle {
             };
             let shown = attempt.shown(current)?;
             let object = wanted(attempt.cx, &shown)?;
-            admit(&attempt.rules.spec, Operation::Change, target.name)?;
+            admit(&attempt.rules.spec, Operation::Update, target.name)?;
             let managing = Managing::update(&options.manager, attempt.strip);
             attempt.update(&target, object, shown, is_patch, managing)
         };

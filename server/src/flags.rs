@@ -547,7 +547,7 @@ pub(crate) struct AggregatorFlags {
     /// The key of --proxy-client-cert-file, PEM.
     #[arg(long, requires = "proxy_client_cert_file")]
     pub(crate) proxy_client_key_file: Option<PathBuf>,
-    /// The address of a service that APIServices or conversion webhooks name; may be given more than once.
+    /// The address of a service that APIServices or webhooks name; may be given more than once.
     #[arg(long, value_name = "NAMESPACE/NAME:PORT=HOST:PORT", value_parser = service)]
     pub(crate) service_resolver: Vec<Service>,
     /// The hosts that an APIService's annotation kindom.dev/url may name, each HOST for any port or HOST:PORT. The proxy's

@@ -29,7 +29,7 @@ use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{Deps, ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::{Admission, Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
@@ -290,7 +290,18 @@ async fn serving(
     let aggregated = registrations.face(aggregated_custom_resource_definitions(&crds));
     let events = of_plural("events")?;
     let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
-    let served = others.iter().cloned().chain([later_events]).filter(|_| profile > kinds::Profile::Minimal);
+    let served =
+        others.iter().cloned().chain([later_events.clone()]).filter(|_| profile > kinds::Profile::Minimal);
+    let admission = match profile {
+        kinds::Profile::Minimal => None,
+        _ => {
+            let faces =
+                [&third_party, &aggregated, &later_events].into_iter().chain([&registrations, &events]);
+            let faces = faces.filter_map(ResourceHandle::spec).collect();
+            let mutating = of_plural("mutatingwebhookconfigurations")?;
+            Some(Admission::new(mutating, of_plural("validatingwebhookconfigurations")?, faces))
+        }
+    };
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(served);
     let of_kinds = RegistryOptions { strategies: kinds.strategies(), ..RegistryOptions::default() };
     let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, of_kinds)?;
@@ -401,6 +412,7 @@ async fn serving(
         registry,
         namespaces,
         quotas,
+        admission,
         aggregator,
         snapshots,
         accounts,
@@ -548,6 +560,7 @@ struct Parts {
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     quotas: Option<ResourceHandle>,
+    admission: Option<Admission>,
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
     accounts: Option<ServiceAccounts>,
@@ -571,6 +584,7 @@ fn listen(
         registry: parts.registry,
         namespaces: parts.namespaces,
         quotas: parts.quotas,
+        admission: parts.admission,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
         accounts: parts.accounts,

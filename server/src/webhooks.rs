@@ -1,4 +1,4 @@
-//! Asks the webhooks that convert objects (apiserver `pkg/util/webhook`, client-go `rest`; 1.37).
+//! Asks the webhooks that convert, change and judge objects (apiserver `pkg/util/webhook`, client-go `rest`; 1.37).
 //!
 //! **Guarantees.** Questions have connections, tasks and a thread of their own. Those to one host have a bound, as those to all
 //! have; more wait. A host that has been silent for a while has a few under way, and the others fail at once, so that nobody waits
@@ -26,8 +26,8 @@ use kindom_actor_kit::Deadline;
 use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
-use kindom_objects::webhook_conversion::{ConversionWebhook, WebhookPlace};
-use kindom_resource_actor::{EndedReview, Webhooks};
+use kindom_objects::webhook_client::{WebhookClient, WebhookPlace};
+use kindom_resource_actor::{EndedCall, EndedReview, Webhooks};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use rustls::pki_types::ServerName;
@@ -179,7 +179,7 @@ impl Host {
 /// Asks webhooks over connections that it keeps.
 pub(crate) struct WebhookClients {
     services: BTreeMap<(String, String, u16), String>,
-    known: Cache<Arc<ConversionWebhook>, Arc<Known>>,
+    known: Cache<Arc<WebhookClient>, Arc<Known>>,
     /// By `host:port`.
     hosts: Cache<String, Arc<Host>>,
     of_all: Arc<Semaphore>,
@@ -211,7 +211,7 @@ impl WebhookClients {
         Ok(runtime.insert(started).handle().clone())
     }
 
-    fn known(&self, webhook: &Arc<ConversionWebhook>) -> Arc<Known> {
+    fn known(&self, webhook: &Arc<WebhookClient>) -> Arc<Known> {
         let Ok(known) = self.known.get_or_insert_with(webhook, || {
             let (url, address, name) = endpoint(webhook, &self.services);
             let new = || Ok::<_, Infallible>(Arc::new(Host::new()));
@@ -235,9 +235,10 @@ impl Drop for WebhookClients {
 impl Webhooks for WebhookClients {
     fn ask(
         &self,
-        webhook: &Arc<ConversionWebhook>,
+        webhook: &Arc<WebhookClient>,
         review: Vec<u8>,
         deadline: Deadline,
+        limit: Option<Duration>,
     ) -> BoxFuture<'static, Result<Bytes, String>> {
         let runtime = match self.runtime() {
             Ok(runtime) => runtime,
@@ -250,7 +251,7 @@ impl Webhooks for WebhookClients {
         let executor = Executor(runtime.clone());
         // Whoever does not wait any more leaves the place to others.
         let asking =
-            runtime.spawn(async move { known.ask(&of_all, executor, review.into(), deadline).await });
+            runtime.spawn(async move { known.ask(&of_all, executor, review.into(), deadline, limit).await });
         let mut asking = Owned(asking);
         async move { (&mut asking.0).await.unwrap_or_else(|lost| Err(lost.to_string())) }.boxed()
     }
@@ -258,12 +259,16 @@ impl Webhooks for WebhookClients {
     fn count(&self, review: &EndedReview<'_>) {
         self.metrics.count(review);
     }
+
+    fn count_call(&self, call: &EndedCall<'_>) {
+        self.metrics.count_call(call);
+    }
 }
 
 /// A webhook's URL, as errors name it; the URL that is connected to, if anybody knows it; and the name that its certificate must
 /// have, if that is another than the URL's.
 fn endpoint(
-    webhook: &ConversionWebhook,
+    webhook: &WebhookClient,
     services: &BTreeMap<(String, String, u16), String>,
 ) -> (String, Option<String>, Option<String>) {
     match &webhook.place {
@@ -293,13 +298,24 @@ impl Known {
         executor: Executor,
         review: Bytes,
         deadline: Deadline,
+        limit: Option<Duration>,
     ) -> Result<Bytes, String> {
-        let within = deadline.remaining().min(LIMIT);
-        let posting = |why: &str| format!("Post \"{}?timeout=30s\": {why}", self.url);
+        // A wait for others is none of the webhook's own time.
+        let entering = tokio::time::timeout(deadline.remaining().min(LIMIT), self.host.enter(of_all)).await;
+        let within = deadline.remaining().min(limit.unwrap_or(LIMIT));
+        // A webhook is told its own limit, or what is left of the request's time, in whole seconds.
+        let told = limit.map_or(LIMIT, |_| within);
+        let told = told.as_secs() + u64::from(told.subsec_nanos() > 0);
+        let posting = |why: &str| format!("Post \"{}?timeout={told}s\": {why}", self.url);
+        // The limit of a webhook is the context's in upstream's client, the usual one is the client's.
+        let late = || match limit {
+            Some(_) => posting("context deadline exceeded"),
+            None => posting("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"),
+        };
+        let mut turn = entering.map_err(|_| late())??;
         let asking = async {
-            let mut turn = self.host.enter(of_all).await?;
             let began = Instant::now();
-            let mut post = pin!(self.post(executor, review, &posting));
+            let mut post = pin!(self.post(executor, review, told, &posting));
             let answer = loop {
                 tokio::select! {
                     biased;
@@ -318,24 +334,20 @@ impl Known {
             }
             answer
         };
-        match tokio::time::timeout(within, asking).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                Err(posting("context deadline exceeded (Client.Timeout exceeded while awaiting headers)"))
-            }
-        }
+        tokio::time::timeout(within, asking).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn post(
         &self,
         executor: Executor,
         review: Bytes,
+        told: u64,
         posting: &(impl Fn(&str) -> String + Sync),
     ) -> Result<Bytes, String> {
         let Some(address) = &self.address else {
             return Err(posting("the Service has no address here: give it one with --service-resolver"));
         };
-        let url: Uri = format!("{address}?timeout=30s").parse().map_err(|e| posting(&format!("{e}")))?;
+        let url: Uri = format!("{address}?timeout={told}s").parse().map_err(|e| posting(&format!("{e}")))?;
         let client = self.client.get_or_try_init(|| self.connect(executor)).await;
         let client = client.map_err(|error| posting(&error.to_string()))?;
         let address = url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
@@ -350,7 +362,8 @@ impl Known {
         let response = client.request(request).await.map_err(|error| posting(&in_go(&error, &address)))?;
         let code = response.status().as_u16();
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let is_text = content_type.is_none_or(|of| of.starts_with("text/"));
+        let content_type = content_type.map(str::to_owned);
+        let is_text = content_type.as_ref().is_none_or(|of| of.starts_with("text/"));
         if !(200..=206).contains(&code) {
             // One that is longer says nothing that anybody reads.
             let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
@@ -367,7 +380,13 @@ impl Known {
             true => format!("the answer has more than {most} bytes"),
             false => with_causes(&*error),
         })?;
-        Ok(body.to_bytes())
+        match body.to_bytes() {
+            body if body.is_empty() => {
+                let of = content_type.as_deref().unwrap_or_default();
+                Err(format!("0-length response with status code: {code} and content type: {of}"))
+            }
+            body => Ok(body),
+        }
     }
 
     async fn connect(&self, executor: Executor) -> Result<Client, BoxError> {

@@ -1,17 +1,18 @@
 //! DeleteOptions, from the query or from a body (apimachinery `meta/v1`, apiserver `pkg/endpoints/handlers/delete.go`).
 
 use kindom_api::field::{Error, ErrorList, Path, go_quote};
-use kindom_api::json::Value;
+use kindom_api::json::{Map, Value};
 
 use super::write::dry_run_errors;
-use super::{Query, is_true};
+use super::{Query, is_true, texts};
 use crate::RequestError;
 use kindom_codec::SCHEME;
 use kindom_codec::go_json::go_type;
 use kindom_objects::{Propagation, Removal};
+use kindom_resource_actor::SentOptions;
 
 /// The options of a delete.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeleteOptions {
     /// The grace period of the object's end, its conditions, and the treatment of the objects that it owns; `orphanDependents` is turned into it.
     pub removal: Removal,
@@ -19,6 +20,8 @@ pub struct DeleteOptions {
     pub dry_run: bool,
     /// `true` if an object goes that can't be read, and only such a one; without a look at anything else.
     pub ignore_store_read_error: bool,
+    /// The options as the client sent them, for webhooks.
+    pub(crate) sent: SentOptions,
 }
 
 const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -149,6 +152,7 @@ impl SentDeleteOptions {
     /// # Errors
     /// [`RequestError::Invalid`] of kind `DeleteOptions.meta.k8s.io`.
     pub(crate) fn validate(self) -> Result<DeleteOptions, RequestError> {
+        let sent = self.as_sent();
         let path = Path::new("propagationPolicy");
         let mut errors = ErrorList::new();
         let beside = [
@@ -193,7 +197,35 @@ impl SentDeleteOptions {
             removal: Removal { propagation, grace: self.grace_period_seconds, ..self.preconditions },
             dry_run: !dry_run.is_empty(),
             ignore_store_read_error: self.ignore_store_read_error,
+            sent,
         })
+    }
+
+    fn as_sent(&self) -> SentOptions {
+        let mut sent = SentOptions::new();
+        if let Some(seconds) = self.grace_period_seconds {
+            sent.push(("gracePeriodSeconds", seconds.into()));
+        }
+        if self.has_preconditions {
+            let mut preconditions = Map::new();
+            let Removal { uid, resource_version, .. } = &self.preconditions;
+            for (field, value) in [("uid", uid), ("resourceVersion", resource_version)] {
+                if let Some(value) = value {
+                    preconditions.insert(field, value.as_str());
+                }
+            }
+            sent.push(("preconditions", preconditions.into()));
+        }
+        if let Some(orphan) = self.orphan_dependents {
+            sent.push(("orphanDependents", orphan.into()));
+        }
+        if let Some(policy) = &self.propagation_policy {
+            sent.push(("propagationPolicy", policy.as_str().into()));
+        }
+        if !self.dry_run.is_empty() {
+            sent.push(("dryRun", texts(self.dry_run.iter().map(String::as_str))));
+        }
+        sent
     }
 }
 

@@ -7,8 +7,9 @@ mod write;
 
 use percent_encoding::percent_decode_str;
 
-use kindom_api::field;
+use kindom_api::{Value, field};
 use kindom_formats::duration;
+use kindom_resource_actor::SentOptions;
 
 use crate::RequestError;
 
@@ -89,6 +90,24 @@ impl Query {
         let text = self.get("pretty").filter(|p| !p.is_empty())?;
         Some(matches!(text, "1" | "t" | "T" | "true" | "True" | "TRUE"))
     }
+}
+
+/// The options of a write that stand in its query, as webhooks are told of them.
+pub(crate) fn sent_options(query: &Query) -> SentOptions {
+    let mut sent = SentOptions::new();
+    if query.get("dryRun").is_some() {
+        sent.push(("dryRun", texts(query.all("dryRun"))));
+    }
+    for field in ["fieldManager", "fieldValidation"] {
+        if let Some(value) = query.get(field).filter(|value| !value.is_empty()) {
+            sent.push((field, value.into()));
+        }
+    }
+    sent
+}
+
+fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> Value {
+    texts.map(Value::from).collect::<Vec<Value>>().into()
 }
 
 /// Any value is true, also an empty one, but not `false` and `0` (apimachinery `pkg/runtime/conversion.go`).

@@ -75,18 +75,19 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
     tracing::trace!("decode the body of DELETE");
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
-    let (query, warnings) = delete_options(call, payload).await?;
+    let (query, mut warnings) = delete_options(call, payload).await?;
     let write = match query.ignore_store_read_error {
         true => Write::DeleteCorrupt,
         false => Write::Delete(&query.removal),
     };
-    let deleted = carry_out(call, &name, deletion(call, query.dry_run), write).await;
+    let deleted = carry_out(call, &name, deletion(call, &query), write).await;
     let deleted = deleted.map_err(|failure| failure.warned(warnings.clone()))?;
     // What cannot be read cannot be shown.
     let shows = call.spec.strategy.returns_deleted() && !query.ignore_store_read_error;
     if !deleted.outcome.is_deleted() || shows {
         return respond(call, accepted, 200, &deleted, warnings).await;
     }
+    warnings.extend(deleted.warnings);
     let resource = call.resource();
     let status = Status::success(Details {
         name,
@@ -105,14 +106,17 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
     let accepted = call.accept()?;
     let list_options = ListOptions::parse(call.query)?;
     list_options.validate()?;
-    let (query, warnings) = delete_options(call, payload).await?;
+    let (query, mut warnings) = delete_options(call, payload).await?;
     if query.ignore_store_read_error {
         let path = field::Path::new("ignoreStoreReadErrorWithClusterBreakingPotential");
         let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
         return Err(invalid_delete(field::Error::invalid(&path, true, detail)).into());
     }
     let listed = select(call, &list_options).await?;
-    let options = deletion(call, query.dry_run);
+    let mut options = deletion(call, &query);
+    if let Some(asked) = &mut options.admission {
+        asked.is_of_collection = true;
+    }
     for page in listed.objects.chunks(DELETE_AT_ONCE) {
         let deletions =
             page.iter().map(|object| delete_listed(&call.handle, call, object, &query.removal, &options));
@@ -120,11 +124,17 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
             match outcome {
                 // Somebody else was faster.
                 Ok(()) | Err(WriteError::Plan(PlanError::NotFound { .. })) => {}
-                Err(error) => return Err(failed(call, error)),
+                Err(error) => return Err(failed(call, error).warned(warned(&options))),
             }
         }
     }
+    warnings.extend(warned(&options));
     list_reply(call, listed, accepted, warnings).await
+}
+
+/// The warnings of webhooks.
+fn warned(options: &Options) -> Vec<String> {
+    options.admission.as_ref().map(|asked| std::mem::take(&mut *asked.warnings.lock())).unwrap_or_default()
 }
 
 async fn delete_listed(

@@ -62,7 +62,8 @@ async fn carry_out(call: &Call<'_>, eviction: Value, options: Options) -> Result
     }
     propagate_dry_run(&mut deletion, call.query.all("dryRun").collect())?;
     let dry_run = !deletion.dry_run.is_empty();
-    let options = Options { knowledge: Knowledge::Latest, dry_run, ..options };
+    // No webhook is asked about evictions.
+    let options = Options { knowledge: Knowledge::Latest, dry_run, admission: None, ..options };
     Eviction { call, name, pods: pods(call, name)?, deletion, options }.carry_out().await
 }
 

@@ -85,7 +85,8 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
         is_precondition = false;
         pod::assign(old, &binding, cx.now)
     };
-    let options = Options { knowledge: Knowledge::Latest, ..options(call, &query, &body) };
+    // No webhook is asked about bindings.
+    let options = Options { knowledge: Knowledge::Latest, admission: None, ..options(call, &query, &body) };
     let target = target(call, Subresource::Binding, name);
     let written = pods.write(target, &mut Write::Patch(&mut wanted), &options).await;
     if let Err(error) = written {

@@ -44,7 +44,9 @@ fn allowed(krate: &str) -> Option<BTreeSet<&'static str>> {
         "cel" => BTreeSet::from(["api", "formats"]),
         "schema" => BTreeSet::from(["api", "formats", "codec", "cel"]),
         "managed-fields" => BTreeSet::from(["api", "formats", "schema"]),
-        "objects" => BTreeSet::from(["api", "formats", "codec", "schema", "managed-fields", "storage-model"]),
+        "objects" => {
+            BTreeSet::from(["api", "formats", "codec", "cel", "schema", "managed-fields", "storage-model"])
+        }
         "resource-actor" => {
             BTreeSet::from(["api", "schema", "managed-fields", "objects", "storage", "actor-kit"])
         }

@@ -10,7 +10,7 @@ use kindom_integration::{Client, HarnessError, Opened, ServerOptions, tools};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::webhook::{Webhook, by_note};
+use crate::webhook::{Webhook, of_scripts};
 
 /// The longest that a script's `until` waits; an event that has not happened by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ async fn replay_all(folder: &Path, any_namespace: bool) {
         }
         let mut over = OverClient { client, deadline: Instant::now() + PATIENCE, masked: Vec::new() };
         let webhook = match script.contains("${webhook}") {
-            true => Some(Webhook::start(by_note()).await),
+            true => Some(Webhook::start(of_scripts()).await),
             false => None,
         };
         if let Some(webhook) = &webhook {

@@ -153,6 +153,7 @@ impl Client {
             knowledge,
             bytes: 0,
             quotas: None,
+            admission: None,
             fence: None,
         }
     }
@@ -649,6 +650,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 knowledge: Knowledge::Latest,
                 bytes: 0,
                 quotas: None,
+                admission: None,
                 fence: None,
             };
             let target =

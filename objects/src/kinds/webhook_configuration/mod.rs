@@ -1,5 +1,5 @@
 //! ValidatingWebhookConfiguration and MutatingWebhookConfiguration, `admissionregistration.k8s.io/v1`: the webhooks that judge
-//! and change writes. They are kept for whoever reads them: none is called here.
+//! and change writes ([`admission`](crate::admission)).
 //!
 //! Sources: `pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go` and its mutating sibling,
 //! `pkg/apis/admissionregistration/validation`, `pkg/apis/admissionregistration/v1/defaults.go`, `pkg/printers/internalversion`
@@ -113,7 +113,7 @@ impl Strategy for WebhookConfigurations {
     }
 
     fn validate(&self, _: &RuleContext<'_>, configuration: &Value) -> ErrorList {
-        let mut errors = rules::validate(configuration);
+        let mut errors = rules::validate(configuration, None);
         let name = text(part(configuration, "metadata"), "name");
         if name.ends_with(STATIC) {
             let metadata = Path::new("metadata");
@@ -142,7 +142,7 @@ impl Strategy for WebhookConfigurations {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let mut errors = rules::validate(configuration);
+        let mut errors = rules::validate(configuration, Some(old));
         errors.extend(metadata_update(configuration, old));
         errors
     }

@@ -1,7 +1,7 @@
 //! The rules of webhooks (`pkg/apis/admissionregistration/validation/validation.go`, 1.37).
 //!
-//! The expressions of match conditions are not compiled. What an update lets through because the stored object had it already,
-//! in configurations that `v1beta1` made, is refused.
+//! What an update lets through because the stored object had it already, in configurations that `v1beta1` made, is refused; but
+//! for match conditions, which are looked at only if any has changed.
 
 use std::collections::HashSet;
 
@@ -15,6 +15,7 @@ use kindom_api::meta::validate_object_meta;
 use kindom_schema::crd::validate_webhook_address;
 
 use super::rule;
+use crate::admission::check_condition;
 use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::label_selector;
 
@@ -22,17 +23,23 @@ const CONDITIONS_MAX: usize = 64;
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
 /// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`
-pub(super) fn validate(configuration: &Value) -> ErrorList {
+///
+/// `old` is the configuration that this one replaces.
+pub(super) fn validate(configuration: &Value, old: Option<&Value>) -> ErrorList {
     let metadata = part(configuration, "metadata");
     let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &Path::new("metadata"));
     let at = Path::new("webhooks");
     let mut names = HashSet::new();
+    let has_new_conditions = old.is_none_or(|old| has_new_conditions(configuration, old));
     for (index, webhook) in items(configuration, "webhooks").iter().enumerate() {
         if errors.is_full() {
             break;
         }
         let at = at.index(index);
         validate_webhook(webhook, &at, &mut errors);
+        if has_new_conditions {
+            validate_conditions(items(webhook, "matchConditions"), &at.child("matchConditions"), &mut errors);
+        }
         validate_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
         let name = text(webhook, "name");
         if !name.is_empty() && !names.insert(name) {
@@ -73,7 +80,14 @@ fn validate_webhook(webhook: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let service = Some(part(config, "service")).filter(|service| !service.is_null()).map(reference);
     let url = part(config, "url").as_str();
     validate_webhook_address(url, service.as_ref(), &at.child("clientConfig"), errors);
-    validate_conditions(items(webhook, "matchConditions"), &at.child("matchConditions"), errors);
+}
+
+/// `ignoreMutatingWebhookMatchConditions`
+fn has_new_conditions(configuration: &Value, old: &Value) -> bool {
+    let conditions = |of: &Value| -> Vec<Vec<Value>> {
+        items(of, "webhooks").iter().map(|webhook| items(webhook, "matchConditions").to_vec()).collect()
+    };
+    conditions(configuration) != conditions(old)
 }
 
 fn reference(service: &Value) -> ServiceReference {
@@ -128,8 +142,11 @@ fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorLi
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let (name, at_name) = (text(condition, "name"), at.child("name"));
-        if text(condition, "expression").trim().is_empty() {
+        let expression = text(condition, "expression").trim();
+        if expression.is_empty() {
             errors.push(Error::required(&at.child("expression"), ""));
+        } else if let Err(why) = check_condition(expression) {
+            errors.push(Error::invalid(&at.child("expression"), expression, why));
         }
         if name.is_empty() {
             errors.push(Error::required(&at_name, ""));

@@ -1,0 +1,457 @@
+//! Admission webhooks (apiserver `pkg/admission/plugin/webhook`, 1.37). What kube-apiserver answers to 169 requests that meet some is
+//! in `expectations/built-in/admission-webhooks.script.json`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kindom_integration::Random;
+use kindom_integration::{Client, Server, ServerOptions, count};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone};
+use crate::webhook::{Rule, Said, Webhook, allowed, denied, patched, reviewed, widened};
+
+const GROUP: &str = "admitted.example.com";
+const MUTATING: &str = "MutatingWebhookConfiguration";
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+
+fn configurations(kind: &str) -> String {
+    format!("/apis/admissionregistration.k8s.io/v1/{}s", kind.to_lowercase())
+}
+
+/// A configuration with one webhook, which is asked about everything that happens to a resource.
+fn configuration(kind: &str, name: &str, webhook: &Webhook, resource: (&str, &str)) -> Value {
+    let (group, resource) = resource;
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "webhooks": [{
+            "name": format!("{name}.example.com"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {
+                "url": format!("https://127.0.0.1:{}/{name}", webhook.port),
+                "caBundle": webhook.authorities,
+            },
+            "rules": [{
+                "operations": ["*"], "apiGroups": [group], "apiVersions": ["v1"], "resources": [resource],
+            }],
+        }],
+    })
+}
+
+async fn configure(client: &Client, configuration: &Value) {
+    let path = configurations(configuration["kind"].as_str().unwrap());
+    client.post(&path, configuration).await.unwrap().expect_status(201).unwrap();
+}
+
+fn things(namespace: &str) -> String {
+    format!("/apis/{GROUP}/v1/namespaces/{namespace}/things")
+}
+
+fn at(name: &str) -> String {
+    format!("{}/{name}", things("default"))
+}
+
+fn thing(name: &str) -> Value {
+    object(GROUP, "Thing", name, json!({"size": 1}))
+}
+
+/// With a size of at most 100, a status and a scale.
+fn registration() -> Value {
+    let mut registration = crd(GROUP, "things", "Thing", "Namespaced");
+    let version = &mut registration["spec"]["versions"][0];
+    version["schema"] = json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "size": {"type": "integer", "maximum": 100},
+            "replicas": {"type": "integer"},
+            "words": {"type": "object", "additionalProperties": {"type": "string"}},
+        }},
+        "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+    }}});
+    version["subresources"] = json!({"status": {}, "scale": {
+        "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.ready",
+    }});
+    registration
+}
+
+async fn started(rule: Rule) -> (Server, Client, Webhook) {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &registration()).await;
+    (server, client, Webhook::start(rule).await)
+}
+
+fn allowing() -> Rule {
+    Arc::new(|_, review| Said::Json(allowed(review)))
+}
+
+fn refusing(message: &'static str) -> Rule {
+    Arc::new(move |_, review| Said::Json(denied(review, message)))
+}
+
+/// B-49: kubectl meets webhooks that change, refuse and warn, from the moment at which they are configured until they are not.
+#[tokio::test]
+async fn kubectl_meets_webhooks() {
+    let (server, client, webhook) = started(Arc::new(|path, review| {
+        let request = &review["request"];
+        let mut answer = match (path, request["operation"].as_str().unwrap()) {
+            ("/judge", "DELETE") => denied(review, "nobody goes"),
+            ("/change", "CREATE") => {
+                patched(review, &json!([{"op": "add", "path": "/spec/words", "value": {"by": "webhook"}}]))
+            }
+            ("/judge", "UPDATE") if request["object"]["spec"]["size"] == 13 => denied(review, "not 13"),
+            _ => allowed(review),
+        };
+        answer["response"]["warnings"] = json!([format!("seen at {path}")]);
+        Said::Json(answer)
+    }))
+    .await;
+    for (kind, name) in [(MUTATING, "change"), (VALIDATING, "judge")] {
+        let body = configuration(kind, name, &webhook, (GROUP, "things")).to_string();
+        let applied = server.kubectl_with(&["apply", "-f", "-"], &body).await.unwrap();
+        assert!(applied.status.success(), "{applied:?}");
+    }
+    let created = server.kubectl_with(&["create", "-f", "-"], &thing("one").to_string()).await.unwrap();
+    let errors = created.stderr;
+    assert!(created.status.success(), "{errors}");
+    assert!(
+        errors.contains("Warning: seen at /change") && errors.contains("Warning: seen at /judge"),
+        "{errors}"
+    );
+    let shown = server.kubectl(&["get", "thing", "one", "-o=jsonpath={.spec.words.by}"]).await.unwrap();
+    assert_eq!(shown, "webhook");
+    let refused = ["patch", "thing", "one", "--type=merge", "-p", r#"{"spec":{"size":13}}"#];
+    let refused = server.kubectl_with(&refused, "").await.unwrap();
+    let errors = refused.stderr;
+    let expected = r#"admission webhook "judge.example.com" denied the request: not 13"#;
+    assert!(!refused.status.success() && errors.contains(expected), "{errors}");
+    let held = server.kubectl_with(&["delete", "thing", "one"], "").await.unwrap();
+    let errors = held.stderr;
+    assert!(errors.contains("denied the request: nobody goes"), "{errors}");
+
+    let metrics = client.get("/metrics").await.unwrap().text();
+    for line in [
+        r#"apiserver_admission_webhook_request_total{name="change.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1"#,
+        r#"apiserver_admission_webhook_rejection_count_total{name="judge.example.com",type="validating",operation="DELETE",error_type="no_error",rejection_code="400"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    server.kubectl(&["delete", "validatingwebhookconfiguration", "judge"]).await.unwrap();
+    webhook.asked();
+    server.kubectl(&["delete", "thing", "one"]).await.unwrap();
+    let asked = webhook.asked();
+    assert!(
+        asked.iter().all(|review| review["request"]["operation"] == "DELETE") && asked.len() == 1,
+        "{asked:?}"
+    );
+}
+
+/// A patched object is as valid as any other, and a change that loses a race is made again: no writer's change is lost.
+#[tokio::test]
+async fn racing_writers_lose_nothing() {
+    let number = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&number);
+    let (_server, client, webhook) = started(Arc::new(move |_, review| {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        let word = json!([{"op": "add", "path": format!("/spec/words/w{number}"), "value": "webhook"}]);
+        Said::Json(patched(review, &word))
+    }))
+    .await;
+    let mut one = thing("one");
+    one["spec"]["words"] = json!({"first": "x"});
+    client.post(&things("default"), &one).await.unwrap().expect_status(201).unwrap();
+    configure(&client, &configuration(MUTATING, "words", &webhook, (GROUP, "things"))).await;
+    let mut writers = JoinSet::new();
+    for writer in 0..count(8, 40) {
+        let client = client.clone();
+        writers.spawn(async move {
+            for write in 0..5 {
+                let patch = json!({"spec": {"words": {format!("{writer}-{write}"): "client"}}});
+                client.merge_patch(&at("one"), &patch).await.unwrap().expect_status(200).unwrap();
+            }
+        });
+    }
+    writers.join_all().await;
+    let stored = client.get(&at("one")).await.unwrap().json();
+    let words = stored["spec"]["words"].as_object().unwrap();
+    assert_eq!(words.values().filter(|by| **by == "client").count(), count(8, 40) * 5);
+    // Each of them went with what the webhook made of it.
+    assert_eq!(words.values().filter(|by| **by == "webhook").count(), count(8, 40) * 5);
+    assert_eq!(stored["metadata"]["generation"], count(8, 40) * 5 + 1);
+}
+
+/// A webhook that is dead, slow or refuses everything stops the writes that it is asked about, and nothing else: not other types, not
+/// reads, not the end of its type or of a namespace.
+#[tokio::test]
+async fn a_dead_webhook_stops_its_own_writes_alone() {
+    let (_server, client, webhook) = started(allowing()).await;
+    namespace(&client, "going").await;
+    for path in [things("default"), things("going")] {
+        client.post(&path, &thing("one")).await.unwrap().expect_status(201).unwrap();
+    }
+    let mut judge = configuration(VALIDATING, "judge", &webhook, (GROUP, "*"));
+    judge["webhooks"][0]["timeoutSeconds"] = json!(1);
+    configure(&client, &judge).await;
+    webhook.answer(Arc::new(|_, _| Said::Nothing));
+    let mut waiting = JoinSet::new();
+    for number in 0..20 {
+        let client = client.clone();
+        waiting.spawn(async move { client.post(&things("default"), &thing(&format!("n{number}"))).await });
+    }
+    let map = object("", "ConfigMap", "other", json!({}));
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": map["metadata"], "data": {"a": "b"}});
+    client.post("/api/v1/namespaces/default/configmaps", &map).await.unwrap().expect_status(201).unwrap();
+    assert_eq!(names(&client.get(&things("default")).await.unwrap().json()), ["one"]);
+    let mut texts = BTreeSet::new();
+    for answer in waiting.join_all().await {
+        let answer = answer.unwrap().expect_status(500).unwrap();
+        texts.insert(answer.at("/message").as_str().unwrap().to_owned());
+    }
+    let late = format!(
+        "Internal error occurred: failed calling webhook \"judge.example.com\": failed to call webhook: Post \"https://127.0.0.1:{}/judge?timeout=1s\": context deadline exceeded",
+        webhook.port
+    );
+    assert_eq!(texts.into_iter().collect::<Vec<_>>(), [late]);
+
+    webhook.answer(Arc::new(|_, _| Said::Late(Duration::from_millis(1500), json!({}))));
+    judge["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    let path = format!("{}/judge", configurations(VALIDATING));
+    client
+        .merge_patch(&path, &json!({"webhooks": judge["webhooks"]}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    client.post(&things("default"), &thing("two")).await.unwrap().expect_status(201).unwrap();
+
+    webhook.answer(refusing("nothing goes"));
+    let refusal = client.delete(&at("two")).await;
+    refused(refusal, 400, "", "nothing goes");
+    client.delete("/api/v1/namespaces/going").await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, "/api/v1/namespaces", "going").await;
+    let name = format!("things.{GROUP}");
+    client.delete(&format!("{CRDS}/{name}")).await.unwrap().expect_status(200).unwrap();
+    until_gone(&client, CRDS, &name).await;
+}
+
+/// Whichever way a write comes, its webhooks are asked about it: by a subresource, an apply, a delete of all, another face.
+#[tokio::test]
+async fn every_way_to_write_is_asked_about() {
+    let (_server, client, webhook) = started(allowing()).await;
+    client.post(&things("default"), &thing("one")).await.unwrap().expect_status(201).unwrap();
+    configure(&client, &configuration(VALIDATING, "things", &webhook, (GROUP, "things/*"))).await;
+    let crds = ("apiextensions.k8s.io", "customresourcedefinitions");
+    configure(&client, &configuration(VALIDATING, "types", &webhook, crds)).await;
+    webhook.answer(refusing("no"));
+    let patch = json!({"spec": {"size": 2}, "status": {"ready": 1}});
+    let apply = |path: String, body: Value| {
+        client
+            .request("PATCH", &format!("{path}?fieldManager=me"))
+            .body("application/apply-patch+yaml", body.to_string())
+            .send()
+    };
+    let fresh = crd("other.example.com", "widgets", "Widget", "Namespaced");
+    let named = format!("things.{GROUP}");
+    let stored = client.get(&format!("{CRDS}/{named}")).await.unwrap().json();
+    let mut wrote = vec![
+        client.post(&things("default"), &thing("two")).await,
+        client.put(&at("one"), &client.get(&at("one")).await.unwrap().json()).await,
+        client.merge_patch(&at("one"), &patch).await,
+        client.json_patch(&at("one"), &json!([{"op": "add", "path": "/spec/size", "value": 3}])).await,
+        apply(at("one"), thing("one")).await,
+        apply(at("new"), thing("new")).await,
+        client.merge_patch(&format!("{}/status", at("one")), &patch).await,
+        client.delete(&at("one")).await,
+        client.delete(&things("default")).await,
+        client.post(CRDS, &fresh).await,
+        client.put(&format!("{CRDS}/{named}"), &stored).await,
+        client.delete(&format!("{CRDS}/{named}")).await,
+    ];
+    let scale = format!("{}/scale", at("one"));
+    wrote.push(client.merge_patch(&scale, &json!({"spec": {"replicas": 3}})).await);
+    for answer in wrote {
+        refused(answer, 400, "", "denied the request: no");
+    }
+    let asked = webhook.asked();
+    let scale = asked.iter().find(|review| review["request"]["subResource"] == "scale").unwrap();
+    assert_eq!(scale["request"]["object"]["kind"], "Scale");
+    assert_eq!(scale["request"]["object"]["spec"]["replicas"], 3);
+    assert_eq!(scale["request"]["kind"]["group"], "autoscaling");
+    assert_eq!(client.get(&at("one")).await.unwrap().at("/spec"), json!({"size": 1}));
+
+    // A webhook changes the Scale, and so the object.
+    webhook.answer(allowing());
+    configure(&client, &configuration(MUTATING, "scales", &webhook, (GROUP, "things/scale"))).await;
+    webhook.answer(Arc::new(|path, review| {
+        Said::Json(match path {
+            "/scales" => patched(review, &json!([{"op": "replace", "path": "/spec/replicas", "value": 7}])),
+            _ => allowed(review),
+        })
+    }));
+    let scaled = client.merge_patch(&format!("{}/scale", at("one")), &json!({"spec": {"replicas": 3}})).await;
+    assert_eq!(scaled.unwrap().expect_status(200).unwrap().at("/spec/replicas"), 7);
+    assert_eq!(client.get(&at("one")).await.unwrap().at("/spec/replicas"), 7);
+}
+
+/// A webhook that names one version is asked in it about writes through another, which a second webhook converts.
+#[tokio::test]
+async fn objects_are_converted_for_webhooks() {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    let webhook = Webhook::start(Arc::new(|path, review| {
+        Said::Json(match path {
+            "/convert" => reviewed(review, widened),
+            _ => {
+                let object = &review["request"]["object"];
+                assert_eq!(object["apiVersion"], format!("{GROUP}/v1"));
+                let width = object["spec"]["size"]["width"].as_u64().unwrap();
+                patched(review, &json!([{"op": "replace", "path": "/spec/size/width", "value": width + 1}]))
+            }
+        })
+    }))
+    .await;
+    let mut registration = crd(GROUP, "things", "Thing", "Namespaced");
+    let spec = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    registration["spec"]["versions"] = json!([
+        {"name": "v1", "served": true, "storage": true, "schema": spec},
+        {"name": "v1beta1", "served": true, "storage": false, "schema": spec},
+    ]);
+    registration["spec"]["conversion"] = webhook.conversion("/convert");
+    register(&client, &registration).await;
+    configure(&client, &configuration(MUTATING, "wider", &webhook, (GROUP, "things"))).await;
+    let old = format!("/apis/{GROUP}/v1beta1/namespaces/default/things");
+    let mut body = object(GROUP, "Thing", "one", json!({"width": 3}));
+    body["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
+    let made = client.post(&old, &body).await.unwrap().expect_status(201).unwrap();
+    assert_eq!(made.at("/spec"), json!({"width": 4}));
+    let patch = json!({"spec": {"width": 9}});
+    let patched =
+        client.merge_patch(&format!("{old}/one"), &patch).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(patched.at("/spec"), json!({"width": 10}));
+    assert_eq!(client.get(&at("one")).await.unwrap().at("/spec"), json!({"size": {"width": 10}}));
+}
+
+/// A Service that a webhook names is found by `--service-resolver`.
+#[tokio::test]
+async fn services_are_resolved() {
+    let webhook = Webhook::start(refusing("by the service")).await;
+    let resolver = format!("--service-resolver=hooks/judge:443=127.0.0.1:{}", webhook.port);
+    let server = ServerOptions::default().args(&[&resolver]).start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &registration()).await;
+    let mut judge = configuration(VALIDATING, "judge", &webhook, (GROUP, "things"));
+    let config = &mut judge["webhooks"][0]["clientConfig"];
+    *config = json!({"service": {"namespace": "hooks", "name": "judge", "path": "/x"}, "caBundle": webhook.authorities});
+    configure(&client, &judge).await;
+    // Its certificate is for an address.
+    let unknown = client.post(&things("default"), &thing("one")).await;
+    let status = refused(unknown, 500, "InternalError", "https://judge.hooks.svc:443/x?timeout=10s");
+    assert!(status["message"].as_str().unwrap().contains("certificate"), "{status}");
+}
+
+/// Ten thousand random answers: nothing that the schema forbids is stored, and the server lives.
+#[tokio::test]
+async fn random_answers_store_nothing_wrong() {
+    let random = Arc::new(std::sync::Mutex::new(Random::new(21)));
+    let chance = Arc::clone(&random);
+    let (_server, client, webhook) =
+        started(Arc::new(move |_, review| random_answer(&mut chance.lock().unwrap(), review))).await;
+    configure(&client, &configuration(MUTATING, "change", &webhook, (GROUP, "things"))).await;
+    configure(&client, &configuration(VALIDATING, "judge", &webhook, (GROUP, "things"))).await;
+    let (mut stored, mut refused) = (0, 0);
+    for number in 0..count(600, 10_000) {
+        let name = format!("n{number}");
+        let answer = client.post(&things("default"), &thing(&name)).await.unwrap();
+        match answer.status {
+            201 => stored += 1,
+            400..=599 => {
+                assert_eq!(answer.at("/kind"), "Status", "{}", answer.text());
+                refused += 1;
+            }
+            other => panic!("{other}: {}", answer.text()),
+        }
+        if answer.status == 201 {
+            let name = answer.at("/metadata/name");
+            let object =
+                client.get(&at(name.as_str().unwrap())).await.unwrap().expect_status(200).unwrap().json();
+            assert_eq!(
+                (&object["kind"], &object["metadata"]["namespace"]),
+                (&json!("Thing"), &json!("default"))
+            );
+            let size = &object["spec"]["size"];
+            assert!(size.is_null() || size.as_i64().is_some_and(|size| size <= 100), "{object}");
+            let fields = object["spec"].as_object().into_iter().flat_map(|spec| spec.keys());
+            assert!(
+                fields.into_iter().all(|field| ["size", "words", "replicas"].contains(&field.as_str())),
+                "{object}"
+            );
+        }
+    }
+    assert!(stored > 20 && refused > 20, "{stored} {refused}");
+    client.get("/readyz").await.unwrap().expect_status(200).unwrap();
+}
+
+fn random_value(random: &mut Random, depth: usize) -> Value {
+    match random.below(if depth == 0 { 5 } else { 7 }) {
+        0 => Value::Null,
+        1 => json!(random.percent(50)),
+        2 => json!(random.below(200)),
+        3 => json!(random.text(&["", "x", "JSONPatch", "Thing", "v1", "Failure", "e30=", "\u{fffd}"])),
+        4 => json!(-1.5),
+        5 => (0..random.below(3)).map(|_| random_value(random, depth - 1)).collect(),
+        _ => {
+            let keys = ["size", "name", "labels", "code", "message", "details", "words"];
+            (0..random.below(3))
+                .map(|_| (random.text(&keys).to_owned(), random_value(random, depth - 1)))
+                .collect()
+        }
+    }
+}
+
+fn random_answer(random: &mut Random, review: &Value) -> Said {
+    const PATHS: [&str; 14] = [
+        "/spec/size",
+        "/spec/words",
+        "/spec/strange",
+        "/spec",
+        "/metadata/name",
+        "/metadata/labels",
+        "/metadata",
+        "/metadata/namespace",
+        "/kind",
+        "/apiVersion",
+        "",
+        "/status",
+        "/metadata/managedFields",
+        "/metadata/uid",
+    ];
+    let mut answer = allowed(review);
+    if random.percent(60) {
+        let operations: Vec<Value> = (0..random.below(4))
+            .map(|_| {
+                json!({
+                    "op": random.text(&["add", "replace", "remove", "test", "copy", "move", "jump"]),
+                    "path": random.text(&PATHS), "from": random.text(&PATHS), "value": random_value(random, 3),
+                })
+            })
+            .collect();
+        answer = patched(review, &json!(operations));
+    }
+    if random.percent(25) {
+        let field =
+            random.text(&["uid", "allowed", "status", "patch", "patchType", "auditAnnotations", "warnings"]);
+        answer["response"][field] = random_value(random, 3);
+    }
+    if random.percent(5) {
+        let field = random.text(&["kind", "apiVersion", "response"]);
+        answer[field] = random_value(random, 3);
+    }
+    if random.percent(5) {
+        let text = answer.to_string();
+        let end = random.below(text.len());
+        return Said::Text(200, text.chars().take(end).collect());
+    }
+    Said::Json(answer)
+}

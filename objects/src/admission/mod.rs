@@ -1,0 +1,77 @@
+//! Admission webhooks, as pure code sees them: which of them are asked about a write, what they are sent, and what their answers
+//! do. Asking is the driver's.
+//!
+//! # Sources
+//! apiserver `pkg/admission/plugin/webhook` (1.37), for all texts and the order of everything.
+
+mod answer;
+mod condition;
+mod hook;
+mod refusal;
+mod request;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, read};
+pub use condition::Conditions;
+pub(crate) use condition::check_condition;
+pub use hook::{Hook, Labels};
+pub use refusal::AdmissionRefusal;
+pub use request::{review, review_request};
+
+use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value};
+pub use kindom_codec::{SCHEME, type_of};
+
+/// A write, as admission asks about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Of a new object.
+    Create,
+    /// Of another state of an object.
+    Update,
+    /// The end of an object.
+    Delete,
+}
+
+impl Operation {
+    /// As rules and reviews name it: `CREATE`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A write, but for its objects (`admission.Attributes`).
+#[derive(Debug)]
+pub struct Attributes<'a> {
+    /// The operation.
+    pub operation: Operation,
+    /// The resource of the request, and the kind of its objects.
+    pub place: Place,
+    /// The subresource; empty for none.
+    pub subresource: &'a str,
+    /// The namespace; empty at cluster scope. A Namespace is in itself.
+    pub namespace: &'a str,
+    /// The object's name; empty where it is yet to be generated.
+    pub name: &'a str,
+    /// The user who asks.
+    pub user: &'a User,
+    /// Nothing is to be stored.
+    pub dry_run: bool,
+    /// `CreateOptions`, `UpdateOptions` or `DeleteOptions`.
+    pub options: Value,
+}
+
+/// A resource in a version, and the kind that its objects have there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The resource.
+    pub resource: GroupVersionResource,
+    /// The kind; of a subresource with a kind of its own, that one.
+    pub kind: GroupVersionKind,
+}

@@ -1,0 +1,168 @@
+use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value, json, object};
+
+use super::{AdmissionRefusal, Attributes, Hook, Labels, Operation, Place, read, review, review_request};
+
+fn place(version: &str) -> Place {
+    Place {
+        resource: GroupVersionResource::new("example.com", version, "widgets"),
+        kind: GroupVersionKind::new("example.com", version, "Widget"),
+    }
+}
+
+fn attributes(user: &User) -> Attributes<'_> {
+    Attributes {
+        operation: Operation::Create,
+        place: place("v1"),
+        subresource: "",
+        namespace: "default",
+        name: "one",
+        user,
+        dry_run: false,
+        options: object! { "kind": "CreateOptions" },
+    }
+}
+
+fn hook(webhook: &str) -> Hook {
+    let webhook = json::parse(webhook.as_bytes()).unwrap();
+    let configuration = object! { "metadata": object! { "name": "c" }, "webhooks": vec![webhook] };
+    Hook::of_configuration(&configuration).remove(0)
+}
+
+fn of_rule(rule: &str) -> Hook {
+    hook(&format!(r#"{{"name":"a.b.c","matchPolicy":"Equivalent","rules":[{rule}]}}"#))
+}
+
+#[test]
+fn rules_name_writes() {
+    let user = User::default();
+    let check = |rule: &str, change: &dyn Fn(&mut Attributes<'_>), named: bool| {
+        let mut attributes = attributes(&user);
+        change(&mut attributes);
+        assert_eq!(of_rule(rule).place(&attributes, || &[]).is_some(), named, "{rule}");
+    };
+    let rule = |operations: &str, groups: &str, versions: &str, resources: &str, scope: &str| {
+        format!(
+            r#"{{"operations":[{operations}],"apiGroups":[{groups}],"apiVersions":[{versions}],"resources":[{resources}],"scope":"{scope}"}}"#
+        )
+    };
+    let any = r#""*""#;
+    check(&rule(any, any, any, any, "*"), &|_| {}, true);
+    check(&rule(r#""UPDATE","CREATE""#, any, any, any, "*"), &|_| {}, true);
+    check(&rule(r#""UPDATE""#, any, any, any, "*"), &|_| {}, false);
+    check(&rule(any, r#""""#, any, any, "*"), &|_| {}, false);
+    check(&rule(any, any, r#""v2""#, any, "*"), &|_| {}, false);
+    check(&rule(any, any, any, r#""things","widgets""#, "*"), &|_| {}, true);
+    let status = |attributes: &mut Attributes<'_>| attributes.subresource = "status";
+    check(&rule(any, any, any, any, "*"), &status, false);
+    check(&rule(any, any, any, r#""*/*""#, "*"), &status, true);
+    check(&rule(any, any, any, r#""widgets/*""#, "*"), &|_| {}, true);
+    check(&rule(any, any, any, r#""*/status""#, "*"), &status, true);
+    check(&rule(any, any, any, any, "Cluster"), &|_| {}, false);
+    check(&rule(any, any, any, any, "Namespaced"), &|_| {}, true);
+    let at_cluster = |attributes: &mut Attributes<'_>| attributes.namespace = "";
+    check(&rule(any, any, any, any, "Cluster"), &at_cluster, true);
+    let namespace = |attributes: &mut Attributes<'_>| {
+        attributes.place.resource = GroupVersionResource::new("", "v1", "namespaces");
+    };
+    check(&rule(any, any, any, any, "Cluster"), &namespace, true);
+    check(&rule(any, any, any, any, "Namespaced"), &namespace, false);
+}
+
+#[test]
+fn an_equivalent_version_counts_unless_the_own_does() {
+    let (user, equivalents) = (User::default(), [place("v1beta1"), place("v1beta2")]);
+    let rule = |version: &str| {
+        format!(
+            r#"{{"operations":["*"],"apiGroups":["example.com"],"apiVersions":["{version}"],"resources":["widgets"]}}"#
+        )
+    };
+    let attributes = attributes(&user);
+    let found = |hook: &Hook| hook.place(&attributes, || &equivalents).cloned();
+    assert_eq!(found(&of_rule(&rule("v1beta2"))), Some(place("v1beta2")));
+    assert_eq!(found(&of_rule(&rule("*"))), Some(place("v1")));
+    assert_eq!(found(&of_rule(&rule("v3"))), None);
+    let exact = hook(&format!(r#"{{"name":"a.b.c","matchPolicy":"Exact","rules":[{}]}}"#, rule("v1beta2")));
+    assert_eq!(found(&exact), None);
+}
+
+#[test]
+fn selectors_look_at_both_objects() {
+    let labelled = |value: &str| object! { "metadata": object! { "labels": object! { "a": value } } };
+    let selecting = hook(
+        r#"{"name":"a.b.c","objectSelector":{"matchLabels":{"a":"x"}},"namespaceSelector":{"matchLabels":{"a":"n"}}}"#,
+    );
+    let (x, y, n) = (labelled("x"), labelled("y"), labelled("n"));
+    let selects = |labels: Labels<'_>, new: Option<&Value>, old: Option<&Value>| {
+        let of = |object: Option<&Value>| match object {
+            Some(value) => selecting.selects(labels, Labels::Own(value), Labels::None),
+            None => false,
+        };
+        of(new) || of(old)
+    };
+    assert!(selects(Labels::None, Some(&x), None) && selects(Labels::None, Some(&y), Some(&x)));
+    assert!(!selects(Labels::None, Some(&y), None));
+    assert!(selects(Labels::Own(&n), Some(&x), None) && !selects(Labels::Own(&y), Some(&x), None));
+}
+
+#[test]
+fn conditions_decide_and_fail() {
+    let user = User::default();
+    let request = review_request(&attributes(&user), &place("v1"));
+    let object = object! { "spec": object! { "size": 5 } };
+    let holds = |conditions: &str, policy: &str| {
+        let conditions = conditions
+            .split(';')
+            .map(|expression| format!(r#"{{"name":"n","expression":{}}}"#, Value::from(expression)));
+        let conditions = conditions.collect::<Vec<_>>().join(",");
+        let hook = hook(&format!(
+            r#"{{"name":"a.b.c","failurePolicy":"{policy}","matchConditions":[{conditions}]}}"#
+        ));
+        hook.conditions.hold(&request, Some(&object), None)
+    };
+    assert_eq!(holds("object.spec.size == 5;request.operation == 'CREATE'", "Fail"), Ok(true));
+    assert_eq!(holds("oldObject == null", "Fail"), Ok(true));
+    let missing = "expression 'object.x' resulted in error: no such key: x";
+    assert_eq!(holds("object.x == 1", "Fail"), Err(missing.replace("object.x'", "object.x == 1'")));
+    assert_eq!(holds("object.x == 1", "Ignore"), Ok(false));
+    // One that does not hold decides, whatever fails.
+    assert_eq!(holds("object.x == 1;object.spec.size > 5", "Fail"), Ok(false));
+    let both = holds("object.x == 1;object.y == 1", "Fail").unwrap_err();
+    assert!(both.starts_with("[expression 'object.x == 1'") && both.ends_with("no such key: y]"), "{both}");
+    let dear = format!(
+        "{}.all(a, {0}.all(b, {0}.all(c, {0}.all(d, a + b + c + d > 0))))",
+        "[1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3]"
+    );
+    assert!(holds(&dear, "Fail").is_err());
+    assert!(holds("authorizer.path('/x').check('get').allowed()", "Fail").is_err());
+}
+
+#[test]
+fn reviews_are_read_back() {
+    let user = User { name: "u \"x\"".to_owned(), ..User::default() };
+    let request = review_request(&attributes(&user), &place("v1beta1"));
+    let object = object! { "kind": "Widget" };
+    let body = json::parse(&review("v1", "id", &request, Some(&object), None)).unwrap();
+    assert_eq!(body.text_at(&["request", "userInfo", "username"]), "u \"x\"");
+    assert_eq!(body.text_at(&["request", "kind", "version"]), "v1beta1");
+    assert_eq!(body.text_at(&["request", "requestKind", "version"]), "v1");
+    assert_eq!(body.at(&["request", "object"]), Some(&object));
+    assert_eq!(body.at(&["request", "oldObject"]), Some(&Value::Null));
+
+    let answer = |response: &str| {
+        let body = format!(
+            r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{{"uid":"id",{response}}}}}"#
+        );
+        read("v1", "id", true, body.as_bytes())
+    };
+    assert!(answer(r#""allowed":true"#).unwrap().allowed);
+    // [{"op":"add","path":"/spec","value":{"a":1}}]
+    let patch = r#""allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL3NwZWMiLCJ2YWx1ZSI6eyJhIjoxfX1d""#;
+    let patched = answer(patch).unwrap().patched(object.clone()).unwrap();
+    assert_eq!(patched.to_string(), r#"{"kind":"Widget","spec":{"a":1}}"#);
+    let refused = answer(r#""allowed":false,"status":{"message":"no","code":999}"#).unwrap();
+    let refusal = AdmissionRefusal::Denied { hook: "h".to_owned(), result: refused.result };
+    assert_eq!(refusal.code(), 400);
+    for wrong in ["", "x", "[]", "{", "null", "\u{0}", "{\"kind\":1}", "{\"apiVersion\":\"a/b/c\"}"] {
+        assert!(read("v1", "id", true, wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}

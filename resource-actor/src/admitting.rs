@@ -1,0 +1,862 @@
+//! Asks admission webhooks about a write: before its plan, to change the object, and before its commit, to judge it.
+//!
+//! Sources: apiserver `pkg/admission/plugin/webhook/{generic,mutating,validating}`, `pkg/admission/reinvocation.go` (1.37).
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kindom_actor_kit::{DEAR, back, dear, turn};
+use kindom_api::field::{self, Error, Path, go_quote};
+use kindom_api::{GroupKind, GroupVersionKind, GroupVersionResource, Value, object};
+use kindom_managed_fields::validate;
+use kindom_objects::admission::{
+    AdmissionRefusal, Answer, Attributes, Hook, Labels, Operation, Place, SCHEME, read, review,
+    review_request, type_of,
+};
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::owner_references::{self, Stage};
+use kindom_objects::pipeline::admit;
+use kindom_objects::plan::{check_uid, name_for_create, set_namespace};
+use kindom_objects::render::{convert, decode};
+use kindom_objects::webhook_conversion::Conversions;
+use kindom_objects::{Conversion, PlanError, RuleContext, StoredObject, Subresource, TypeSpec};
+
+use crate::ResourceHandle;
+use crate::admission::{AskedAdmission, Compiled, Configurations, SentOptions};
+use crate::cost;
+use crate::driver::{Attempt, Desired, Scales, Step};
+use crate::error::WriteError;
+use crate::panics::caught;
+use crate::request::{Knowledge, Target, WriteOptions};
+use crate::scale::{replicas_of, scale_of, scale_to};
+use crate::webhooks::EndedCall;
+
+/// The webhooks that judge one write at a time: each is sent both objects.
+const JUDGES_AT_ONCE: usize = 16;
+
+/// The bytes that the objects in their questions may have together; one question may have more.
+const JUDGED_BYTES_MAX: usize = 4 << 20;
+/// The warnings of a request that are kept, and the bytes of each: more than headers can carry.
+const WARNINGS_MAX: usize = 64;
+const WARNING_BYTES_MAX: usize = 4096;
+/// The bytes of an object that an error shows.
+const SHOWN_BYTES_MAX: usize = 4096;
+
+/// What a webhook may do to a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Change,
+    Judge,
+}
+
+/// The reason why a write stops at a webhook.
+enum Stop {
+    /// It is refused.
+    Refused(AdmissionRefusal),
+    /// There is no answer; with the code that upstream counts it under.
+    Failed(String, u16),
+    /// The processors have too much to do.
+    Write(WriteError),
+}
+
+impl From<WriteError> for Stop {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+fn refused(refusal: AdmissionRefusal) -> WriteError {
+    PlanError::Refused(Box::new(refusal)).into()
+}
+
+fn internal(why: String) -> WriteError {
+    refused(AdmissionRefusal::Internal(why))
+}
+
+/// One attempt at a write, as far as webhooks are asked about it.
+pub(crate) struct Admitting<'a> {
+    handle: &'a ResourceHandle,
+    attempt: &'a Attempt<'a>,
+    target: &'a Target<'a>,
+    options: &'a WriteOptions,
+    asked: &'a AskedAdmission,
+    estimate: Duration,
+    mutating: Option<Arc<Compiled>>,
+    validating: Option<Arc<Compiled>>,
+    /// The type in its other versions, and the places by which rules name those.
+    others: (Vec<(Arc<TypeSpec>, String)>, Vec<Place>),
+    /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
+    made: AtomicUsize,
+}
+
+/// The objects of a write.
+enum Subject<'a> {
+    /// Objects of the type, in the form that plans are made on; the old one is `None` for a create.
+    Object(&'a mut Value, Option<&'a Value>),
+    /// The Scales of two states of an object.
+    Scale(&'a mut Value, &'a Value),
+    /// The end of an object, which the version of the request shows.
+    End(&'a Value),
+}
+
+/// An object to be created as webhooks have changed it, and the type that it is of. If a later attempt creates it under another
+/// name, they are not asked again, as upstream's are not.
+pub(crate) struct ChangedBefore {
+    spec: Arc<TypeSpec>,
+    object: Value,
+}
+
+impl Subject<'_> {
+    fn object(&self) -> Option<&Value> {
+        match self {
+            Self::Object(object, _) | Self::Scale(object, _) => Some(object),
+            Self::End(_) => None,
+        }
+    }
+
+    fn old(&self) -> Option<&Value> {
+        match self {
+            Self::Object(_, old) => *old,
+            Self::Scale(_, old) | Self::End(old) => Some(old),
+        }
+    }
+}
+
+/// The kinds that no webhook is asked about: those of admission itself, and questions that a server asks itself
+/// (`IsExemptAdmissionConfigurationResource`, `pkg/kubeapiserver/admission/exclusion`).
+fn is_exempt(spec: &TypeSpec) -> bool {
+    spec.is_typed() && (spec.group == "admissionregistration.k8s.io" || spec.strategy.answers_creates())
+}
+
+impl ResourceHandle {
+    /// The webhooks of an attempt; `None` if none is configured that may be asked about the type.
+    pub(crate) async fn admitting<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        target: &'a Target<'a>,
+        options: &'a WriteOptions,
+        estimate: Duration,
+    ) -> Result<Option<Admitting<'a>>, WriteError> {
+        let spec = &attempt.rules.spec;
+        let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt(spec)) else { return Ok(None) };
+        let Configurations { mutating, validating, faces } = asked.admission.configurations();
+        let mutating = mutating.hooks(options.deadline).await?;
+        let validating = validating.hooks(options.deadline).await?;
+        if mutating.is_none() && validating.is_none() {
+            return Ok(None);
+        }
+        dear([&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost()).sum()).await?;
+        let others = others(spec, target, faces);
+        let handle = self;
+        Ok(Some(Admitting {
+            handle,
+            attempt,
+            target,
+            options,
+            asked,
+            estimate,
+            mutating,
+            validating,
+            others,
+            made: AtomicUsize::new(0),
+        }))
+    }
+}
+
+/// A type in all its served versions but one, and under its other names.
+fn others(
+    spec: &Arc<TypeSpec>,
+    target: &Target<'_>,
+    faces: &[Arc<TypeSpec>],
+) -> (Vec<(Arc<TypeSpec>, String)>, Vec<Place>) {
+    let is_face = |face: &&Arc<TypeSpec>| face.prefix == spec.prefix && face.group != spec.group;
+    let types = [spec].into_iter().chain(faces.iter().filter(is_face));
+    let versions = types.flat_map(|of| {
+        let served = of.versions.iter().filter(|version| version.served);
+        served.map(|version| (Arc::clone(of), version.name.clone()))
+    });
+    let others: Vec<_> = versions
+        .filter(|(of, version)| of.group != spec.group || version.as_str() != target.version)
+        .collect();
+    let places = others.iter().map(|(of, version)| place(of, version, target.subresource)).collect();
+    (others, places)
+}
+
+/// Whatever it was sent as, a patch has the options of its effect (`patchToUpdateOptions`, `patchToCreateOptions`).
+fn options(operation: Operation, sent: &SentOptions) -> Value {
+    let kind = match operation {
+        Operation::Create => "CreateOptions",
+        Operation::Update => "UpdateOptions",
+        Operation::Delete => "DeleteOptions",
+    };
+    let mut options = object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" };
+    if let Some(options) = options.as_object_mut() {
+        for (field, value) in sent {
+            options.insert(*field, value.clone());
+        }
+    }
+    options
+}
+
+fn own_labels(object: Option<&Value>) -> Labels<'_> {
+    object.map_or(Labels::None, Labels::Own)
+}
+
+fn place(spec: &TypeSpec, version: &str, subresource: Option<Subresource>) -> Place {
+    let own = || spec.gvk(version);
+    Place {
+        resource: GroupVersionResource::new(spec.group.clone(), version, spec.names.plural.clone()),
+        kind: subresource.and_then(Subresource::kind).unwrap_or_else(own),
+    }
+}
+
+impl<'a> Admitting<'a> {
+    fn spec(&self) -> &'a Arc<TypeSpec> {
+        &self.attempt.rules.spec
+    }
+
+    fn attributes<'n>(&'n self, operation: Operation, name: &'n str) -> Attributes<'n> {
+        Attributes {
+            operation,
+            place: place(self.spec(), self.target.version, self.target.subresource),
+            subresource: self.target.subresource.map_or("", Subresource::name),
+            namespace: if self.is_of_namespaces() { name } else { self.target.namespace.unwrap_or_default() },
+            name,
+            user: &self.options.user,
+            dry_run: self.options.dry_run,
+            options: options(operation, &self.asked.options),
+        }
+    }
+
+    /// The webhooks whose rules name a write, each with the place by which it does.
+    fn named<'h>(
+        &'h self,
+        hooks: &'h Option<Arc<Compiled>>,
+        attributes: &'h Attributes<'h>,
+    ) -> Vec<(&'h Hook, &'h Place)> {
+        let hooks = hooks.iter().flat_map(|compiled| compiled.hooks());
+        let place = |hook: &'h Hook| Some((hook, hook.place(attributes, || self.others.1.as_slice())?));
+        hooks.filter_map(place).collect()
+    }
+
+    /// The name in the request; empty for a DELETE of a collection.
+    fn named_by_request(&self) -> &str {
+        if self.asked.is_of_collection { "" } else { self.target.name }
+    }
+
+    /// Has webhooks change what a write desires. A delete is asked about once it is planned.
+    ///
+    /// # Errors
+    /// [`WriteError::Guessed`] for a write that is planned on a guess: they are asked once. A webhook refuses it, or its
+    /// answer is missing or wrong.
+    pub(crate) async fn admit<'d>(
+        &self,
+        mut desired: Desired<'d>,
+        admitted: &mut Option<ChangedBefore>,
+        conversions: &mut Conversions,
+    ) -> Result<Desired<'d>, WriteError> {
+        let (operation, name) = match &desired {
+            Desired::Create(new) => (Operation::Create, new.object.text_at(&["metadata", "name"]).to_owned()),
+            Desired::Update { .. } => (Operation::Update, self.target.name.to_owned()),
+            Desired::Delete(_) => (Operation::Delete, self.named_by_request().to_owned()),
+            Desired::DeleteCorrupt => return Ok(desired),
+        };
+        let attributes = self.attributes(operation, &name);
+        let changes = !self.named(&self.mutating, &attributes).is_empty();
+        if !changes && self.named(&self.validating, &attributes).is_empty() {
+            return Ok(desired);
+        }
+        if self.options.knowledge == Knowledge::Guess {
+            return Err(WriteError::Guessed);
+        }
+        if !changes {
+            return Ok(desired);
+        }
+        let (spec, cx) = (self.spec(), self.attempt.cx);
+        let forbidden = |message| PlanError::Forbidden { name: name.clone(), message };
+        let own = |object: &mut Value, old: Option<&Value>| {
+            caught(spec, || spec.strategy.admit(cx, object, old).map_err(forbidden))
+        };
+        match &mut desired {
+            Desired::Create(new) => {
+                // The namespace is looked at before anybody is asked, and the plan does it again.
+                let (named, _) = name_for_create(&new.object, &new.name_suffix);
+                admit(spec, operation, &named)?;
+                self.handle
+                    .namespace_for_create(self.attempt.rules, self.target, &named, self.options)
+                    .await?;
+                if let Some(before) = admitted.as_ref().filter(|before| Arc::ptr_eq(&before.spec, spec)) {
+                    new.object = before.object.clone();
+                    if self.attempt.strip {
+                        metadata_mut(&mut new.object).remove("managedFields");
+                    }
+                    return Ok(desired);
+                }
+                self.place(&mut new.object)?;
+                own(&mut new.object, None)?;
+                self.change(&attributes, &mut Subject::Object(&mut new.object, None), conversions).await?;
+                if !new.instead_of_update {
+                    *admitted = Some(ChangedBefore { spec: Arc::clone(spec), object: new.object.clone() });
+                }
+            }
+            Desired::Update { object, scales: Some(scales), .. } => {
+                let Scales { old, new } = &mut **scales;
+                self.change(&attributes, &mut Subject::Scale(new, old), conversions).await?;
+                scale_to(cx, object, new)?;
+            }
+            Desired::Update { object, live, is_patch, .. } => {
+                self.place(object)?;
+                // The uid that the client named is a precondition; one that a webhook names is none.
+                let uid = object.text_at(&["metadata", "uid"]);
+                if !uid.is_empty() && !*is_patch {
+                    let stored = live.old.text_at(&["metadata", "uid"]);
+                    check_uid(cx, self.target.namespace, self.target.name, uid, stored)?;
+                }
+                *is_patch = true;
+                own(object, Some(&live.old))?;
+                self.change(&attributes, &mut Subject::Object(object, Some(&live.old)), conversions).await?;
+            }
+            Desired::Delete(_) | Desired::DeleteCorrupt => {}
+        }
+        Ok(desired)
+    }
+
+    /// About as many bytes as the object has that webhooks made; `None` if they changed nothing.
+    pub(crate) fn made(&self) -> Option<usize> {
+        Some(self.made.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Gives an object the namespace of the request, which it must not contradict.
+    fn place(&self, object: &mut Value) -> Result<(), WriteError> {
+        Ok(set_namespace(metadata_mut(object), self.target.namespace)?)
+    }
+
+    /// Has webhooks judge a planned write.
+    ///
+    /// # Errors
+    /// A webhook refuses it, or its answer is missing or wrong.
+    pub(crate) async fn judge(
+        &self,
+        deletes: bool,
+        step: &Step,
+        conversions: &mut Conversions,
+    ) -> Result<(), WriteError> {
+        let current = self.attempt.current;
+        let (operation, new, old) = match (deletes, step) {
+            (_, Step::TooLarge(_)) => return Ok(()),
+            (true, _) => (Operation::Delete, None, current),
+            (false, step) if step.is_create() => (Operation::Create, step.new_state(), None),
+            (false, step) => (Operation::Update, step.new_state(), current),
+        };
+        let name = match &new {
+            Some(object) => object.name(),
+            None => self.named_by_request(),
+        };
+        let attributes = self.attributes(operation, name);
+        if deletes
+            && let Some(current) = current
+            && !self.named(&self.mutating, &attributes).is_empty()
+        {
+            let old = self.stored_as(Some(current), &attributes.place, conversions).await?;
+            self.change(&attributes, &mut Subject::End(&old.unwrap_or_default()), conversions).await?;
+        }
+        self.judge_states(&attributes, new.as_ref(), old, conversions).await
+    }
+
+    /// The namespace of a write, if a webhook selects by its labels.
+    async fn namespace(
+        &self,
+        hooks: &[(&Hook, &Place)],
+        attributes: &Attributes<'_>,
+    ) -> Result<Option<Arc<StoredObject>>, WriteError> {
+        let (namespace, is_asked) =
+            (attributes.namespace, hooks.iter().any(|(hook, _)| hook.selects_namespaces()));
+        let Some(namespaces) = self.options.namespaces.as_ref().filter(|_| is_asked && !namespace.is_empty())
+        else {
+            return Ok(None);
+        };
+        if self.is_in_its_object(attributes.operation) {
+            return Ok(None);
+        }
+        let (snapshot, _) = namespaces.snapshot(self.attempt.rules.freshness, self.options.deadline).await?;
+        match snapshot.get(namespace) {
+            Some(found) => Ok(Some(Arc::clone(found))),
+            None => Err(PlanError::NamespaceNotFound { name: namespace.to_owned() }.into()),
+        }
+    }
+
+    fn is_of_namespaces(&self) -> bool {
+        let spec = self.spec();
+        spec.is_typed() && spec.group.is_empty() && spec.names.plural == "namespaces"
+    }
+
+    /// Returns true if the namespace of a write is the object that it writes.
+    fn is_in_its_object(&self, operation: Operation) -> bool {
+        self.is_of_namespaces() && self.target.subresource.is_none() && operation != Operation::Delete
+    }
+
+    /// The labels of a write's namespace.
+    fn labels<'l>(&self, namespace: Option<&'l StoredObject>, new: Labels<'l>) -> Labels<'l> {
+        match namespace {
+            Some(namespace) => Labels::Stored(namespace),
+            None if self.is_in_its_object(Operation::Update) => new,
+            None => Labels::None,
+        }
+    }
+
+    /// Has webhooks change the object of a write, and again those that want that once another has changed it.
+    async fn change(
+        &self,
+        attributes: &Attributes<'_>,
+        subject: &mut Subject<'_>,
+        conversions: &mut Conversions,
+    ) -> Result<(), WriteError> {
+        let hooks = self.named(&self.mutating, attributes);
+        let namespace = self.namespace(&hooks, attributes).await?;
+        let managed = subject.object().and_then(|object| object.at(&["metadata", "managedFields"])).cloned();
+        let mut again = Reinvocation::default();
+        let mut has_changed = false;
+        for round in 0..2 {
+            for (hook, place) in &hooks {
+                if round == 1 && !again.due.contains(&hook.uid) {
+                    continue;
+                }
+                let (new, old) = (own_labels(subject.object()), own_labels(subject.old()));
+                if !hook.selects(self.labels(namespace.as_deref(), new), new, old) {
+                    continue;
+                }
+                let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
+                let Some(changed) = changed else { continue };
+                if changed {
+                    has_changed = true;
+                    again.due.extend(again.asked.drain());
+                }
+                if hook.is_reinvoked {
+                    again.asked.insert(hook.uid.clone());
+                }
+            }
+            if !has_changed {
+                break;
+            }
+        }
+        if let Subject::Object(object, _) = subject
+            && has_changed
+        {
+            self.mend(object, managed);
+        }
+        Ok(())
+    }
+
+    /// Drops what no webhook may have added: managers that cannot be read, and owners that are named twice.
+    fn mend(&self, object: &mut Value, managed: Option<Value>) {
+        if let Err(why) = validate(object.at(&["metadata", "managedFields"])) {
+            let metadata = metadata_mut(object);
+            match managed {
+                Some(managed) => drop(metadata.insert("managedFields", managed)),
+                None => drop(metadata.remove("managedFields")),
+            }
+            self.warn([format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"
+            )]);
+        }
+        self.warn(owner_references::dedup(object, Stage::Patched));
+    }
+
+    fn warn(&self, warnings: impl IntoIterator<Item = String>) {
+        let mut all = self.asked.warnings.lock();
+        for mut warning in warnings {
+            if all.len() >= WARNINGS_MAX {
+                return;
+            }
+            warning.truncate(warning.floor_char_boundary(WARNING_BYTES_MAX));
+            if !all.contains(&warning) {
+                all.push(warning);
+            }
+        }
+    }
+
+    /// Has one webhook change the object; returns true if it did, and `None` if it was not asked.
+    async fn change_by(
+        &self,
+        hook: &Hook,
+        place: &Place,
+        attributes: &Attributes<'_>,
+        subject: &mut Subject<'_>,
+        conversions: &mut Conversions,
+    ) -> Result<Option<bool>, WriteError> {
+        let shown = self.shown(subject, place, conversions).await?;
+        let (new, old) = (shown.0.as_deref(), shown.1.as_deref());
+        let request = review_request(attributes, place);
+        if !self.meets_conditions(hook, &request, new, old).await? {
+            return Ok(None);
+        }
+        let answer = match self.call(Part::Change, hook, &request, new, old).await {
+            Ok(answer) => answer,
+            Err(stop) => return self.stopped(hook, stop).map(|()| Some(false)),
+        };
+        if !answer.has_patch() {
+            return Ok(Some(false));
+        }
+        let Some(new) = shown.0 else { return Err(refused(AdmissionRefusal::does_not_patch(&hook.name))) };
+        dear(self.estimate.max(DEAR)).await?;
+        let patched = answer.patched(new.clone().into_owned()).map_err(internal)?;
+        if patched == *new {
+            return Ok(Some(false));
+        }
+        self.made.store(field::bytes(&patched), Ordering::Relaxed);
+        if let Subject::End(_) = subject {
+            return Err(refused(AdmissionRefusal::does_not_patch(&hook.name)));
+        }
+        let new = self.taken_back(place, patched, subject, conversions).await?;
+        match subject {
+            Subject::Object(object, _) | Subject::Scale(object, _) => **object = new,
+            Subject::End(_) => {}
+        }
+        Ok(Some(true))
+    }
+
+    /// Has webhooks judge a write: `new` is the object as it will be stored, and `old` as it is stored.
+    async fn judge_states(
+        &self,
+        attributes: &Attributes<'_>,
+        new: Option<&Arc<StoredObject>>,
+        old: Option<&Arc<StoredObject>>,
+        conversions: &mut Conversions,
+    ) -> Result<(), WriteError> {
+        let hooks = self.named(&self.validating, attributes);
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        let namespace = self.namespace(&hooks, attributes).await?;
+        let bytes: usize = [new, old].into_iter().flatten().map(|object| object.json().len()).sum();
+        // The objects in each version that a webhook wants them in.
+        let mut shown: Vec<(&Place, Option<Value>, Option<Value>)> = Vec::new();
+        let mut relevant = Vec::new();
+        // A Scale has no labels.
+        let has_labels = self.target.subresource != Some(Subresource::Scale);
+        let [new_labels, old_labels] = [new, old].map(|object| match object.filter(|_| has_labels) {
+            Some(object) => Labels::Stored(object),
+            None => Labels::None,
+        });
+        for (hook, place) in &hooks {
+            // Nobody converts for a webhook that is not asked.
+            if !hook.selects(self.labels(namespace.as_deref(), new_labels), new_labels, old_labels) {
+                continue;
+            }
+            let at = match shown.iter().position(|(known, ..)| known == place) {
+                Some(at) => at,
+                None => {
+                    dear(cost::parse(bytes)).await?;
+                    let mut new = self.stored_as(new, place, conversions).await?;
+                    if let (Operation::Create, Some(object)) = (attributes.operation, &mut new) {
+                        metadata_mut(object).remove("resourceVersion");
+                    }
+                    let old = self.stored_as(old, place, conversions).await?;
+                    shown.push((place, new, old));
+                    shown.len() - 1
+                }
+            };
+            let Some((_, new, old)) = shown.get(at) else { continue };
+            let (new, old) = (new.as_ref(), old.as_ref());
+            let request = review_request(attributes, place);
+            if self.meets_conditions(hook, &request, new, old).await? {
+                relevant.push((*hook, request, at));
+            }
+        }
+        if relevant.is_empty() {
+            return Ok(());
+        }
+        self.refuse_if_late()?;
+        let calls = relevant.iter().map(|(hook, request, at)| {
+            let (new, old) =
+                shown.get(*at).map_or((None, None), |(_, new, old)| (new.as_ref(), old.as_ref()));
+            self.call(Part::Judge, hook, request, new, old)
+        });
+        let calls: Vec<_> = calls.collect();
+        let at_once = (JUDGED_BYTES_MAX / bytes.max(1)).clamp(1, JUDGES_AT_ONCE);
+        let answers: Vec<_> = futures::stream::iter(calls).buffered(at_once).collect().await;
+        for ((hook, ..), answer) in relevant.iter().zip(answers) {
+            if let Err(stop) = answer {
+                self.stopped(hook, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_if_late(&self) -> Result<(), WriteError> {
+        match self.options.deadline.passed() {
+            true => Err(refused(AdmissionRefusal::Late)),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes on without the answer of a webhook, if it fails open.
+    fn stopped(&self, hook: &Hook, stop: Stop) -> Result<(), WriteError> {
+        match stop {
+            Stop::Refused(refusal) => Err(refused(refusal)),
+            Stop::Write(error) => Err(error),
+            Stop::Failed(why, _) if hook.fails_open => {
+                tracing::warn!(hook = hook.name, why, "a webhook failed, and the write goes on");
+                self.refuse_if_late()
+            }
+            Stop::Failed(why, _) => {
+                tracing::warn!(hook = hook.name, why, "a webhook failed, and the write with it");
+                Err(refused(AdmissionRefusal::unanswered(&hook.name, &why)))
+            }
+        }
+    }
+
+    async fn meets_conditions(
+        &self,
+        hook: &Hook,
+        request: &Value,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, WriteError> {
+        if hook.conditions.is_empty() {
+            return Ok(true);
+        }
+        dear(self.estimate.max(DEAR)).await?;
+        self.refuse_if_late()?;
+        hook.conditions.hold(request, new, old).map_err(|message| {
+            PlanError::Forbidden { name: request.text_at(&["name"]).to_owned(), message }.into()
+        })
+    }
+
+    /// Asks a webhook.
+    async fn call(
+        &self,
+        part: Part,
+        hook: &Hook,
+        request: &Value,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<Answer, Stop> {
+        let deps = self.handle.deps();
+        let began = deps.clock.now();
+        let answer = self.answer(part, hook, request, new, old).await;
+        let (code, error_type) = match &answer {
+            Ok(_) => (200, None),
+            Err(Stop::Refused(refusal)) => (refusal.code(), Some("no_error")),
+            Err(Stop::Failed(_, code)) => (*code, Some("calling_webhook_error")),
+            Err(Stop::Write(_)) => (0, Some("apiserver_internal_error")),
+        };
+        deps.webhooks.count_call(&EndedCall {
+            hook: &hook.name,
+            part: if part == Part::Change { "admit" } else { "validating" },
+            operation: request.text_at(&["operation"]),
+            took: deps.clock.now().saturating_duration_since(began),
+            code,
+            error_type,
+            fails_open: hook.fails_open,
+        });
+        answer
+    }
+
+    async fn answer(
+        &self,
+        part: Part,
+        hook: &Hook,
+        request: &Value,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<Answer, Stop> {
+        if self.options.dry_run && !hook.allows_dry_run {
+            return Err(Stop::Refused(AdmissionRefusal::NoDryRun { hook: hook.name.clone() }));
+        }
+        let Some(version) = hook.review_version else {
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+            return Err(Stop::Failed(why.to_owned(), 400));
+        };
+        let deps = self.handle.deps();
+        let uid = deps.entropy.uuid_v4();
+        turn(self.estimate).await;
+        let body = review(version, &uid, request, new, old);
+        back().await;
+        let failed = |why| Stop::Failed(why, 503);
+        let asking = deps.webhooks.ask(&hook.client, body, self.options.deadline, Some(hook.timeout));
+        let body = asking.await.map_err(|why| failed(format!("failed to call webhook: {why}")))?;
+        dear(cost::parse(body.len())).await.map_err(|why| Stop::Write(why.into()))?;
+        let answer = read(version, &uid, part == Part::Change, &body).map_err(failed)?;
+        self.warn(answer.warnings.iter().cloned());
+        match answer.allowed {
+            true => Ok(answer),
+            false => Err(Stop::Refused(AdmissionRefusal::Denied {
+                hook: hook.name.clone(),
+                result: answer.result,
+            })),
+        }
+    }
+
+    /// Does some work in which objects are converted.
+    async fn converting<T>(&self, conversions: &mut Conversions, work: impl FnMut() -> T) -> T {
+        let run = (self.options.deadline, self.estimate);
+        self.handle.converting(self.spec(), conversions, run, work).await
+    }
+
+    /// The type that a place shows, and the version.
+    fn face<'p>(&'p self, place: &'p Place) -> (&'p Arc<TypeSpec>, &'p str) {
+        let at = self.others.1.iter().position(|other| other == place);
+        match at.and_then(|at| self.others.0.get(at)) {
+            Some((spec, version)) => (spec, version),
+            None => (self.spec(), self.target.version),
+        }
+    }
+
+    /// A stored object as a place shows it.
+    async fn stored_as(
+        &self,
+        object: Option<&Arc<StoredObject>>,
+        place: &Place,
+        conversions: &mut Conversions,
+    ) -> Result<Option<Value>, WriteError> {
+        let Some(object) = object else { return Ok(None) };
+        // All versions have the same Scale.
+        let (spec, version) = match self.target.subresource {
+            Some(Subresource::Scale) => (self.spec(), self.target.version),
+            _ => self.face(place),
+        };
+        let Some(of) = spec.version(version) else { return Err(WriteError::Gone) };
+        let shown = self.converting(conversions, || decode(spec, of, object)).await;
+        let shown = shown.map_err(|why| internal(why.of_one()))?;
+        match self.target.subresource {
+            Some(Subresource::Scale) => scale_of(self.attempt.cx, &shown).map(Some),
+            _ => Ok(Some(shown)),
+        }
+    }
+
+    /// The objects of a write as a place shows them.
+    async fn shown<'s>(
+        &self,
+        subject: &'s Subject<'_>,
+        place: &Place,
+        conversions: &mut Conversions,
+    ) -> Result<(Option<Cow<'s, Value>>, Option<Cow<'s, Value>>), WriteError> {
+        let (new, old) = (subject.object(), subject.old());
+        let (spec, version) = self.face(place);
+        match subject {
+            Subject::Scale(..) => return Ok((new.map(Cow::Borrowed), old.map(Cow::Borrowed))),
+            Subject::End(_) => {
+                let old = self.stored_as(self.attempt.current, place, conversions).await?;
+                return Ok((None, old.map(Cow::Owned)));
+            }
+            Subject::Object(..) => {}
+        }
+        let form = |object: Option<&'s Value>| match (object, &spec.conversion) {
+            (None, _) => Ok(None),
+            (Some(object), Conversion::Faces(faces)) => {
+                Ok(Some(Cow::Owned(faces.show(version, object.clone()))))
+            }
+            (Some(object), _) if version == self.target.version => Ok(Some(Cow::Borrowed(object))),
+            (Some(object), _) => {
+                let mut object = object.clone();
+                convert(spec, &mut object, version).map(|()| Some(Cow::Owned(object)))
+            }
+        };
+        let shown = self.converting(conversions, || Ok((form(new)?, form(old)?))).await;
+        shown.map_err(|why: String| internal(why))
+    }
+
+    /// Brings an object that a webhook changed back into the form that plans are made on.
+    async fn taken_back(
+        &self,
+        place: &Place,
+        mut patched: Value,
+        subject: &Subject<'_>,
+        conversions: &mut Conversions,
+    ) -> Result<Value, WriteError> {
+        let found = self.check_kind(place, &mut patched)?;
+        if matches!(subject, Subject::Scale(..)) {
+            // The replicas are all that is read of it.
+            replicas_of(self.attempt.cx, &patched)?;
+            return Ok(patched);
+        }
+        let (spec, version) = self.face(place);
+        let version = found.as_deref().unwrap_or(version);
+        let cx = self.attempt.cx;
+        let Conversion::Faces(faces) = &spec.conversion else {
+            if version != self.target.version {
+                let own = self.target.version;
+                let back = self.converting(conversions, || {
+                    let mut object = patched.clone();
+                    convert(spec, &mut object, own).map(|()| object)
+                });
+                patched = back.await.map_err(internal)?;
+            }
+            caught(spec, || spec.strategy.decode(cx, &mut patched, None).map_err(internal))?;
+            return Ok(patched);
+        };
+        let compiled = spec.version(version).map(|of| spec.compiled(of)).transpose();
+        let Some(compiled) = compiled.map_err(internal)? else { return Err(WriteError::Gone) };
+        let cx = RuleContext { spec, version: &compiled, version_name: version, ..*cx };
+        caught(spec, || spec.strategy.decode(&cx, &mut patched, None).map_err(internal))?;
+        let name = patched.text_at(&["metadata", "name"]).to_owned();
+        let read = faces.read(version, patched, subject.old(), cx.subresource);
+        Ok(read.map_err(|errors| PlanError::Invalid { name, errors })?)
+    }
+
+    /// An object stays what it is; one of a registered type may come back in another version, which is returned.
+    fn check_kind(&self, place: &Place, patched: &mut Value) -> Result<Option<String>, WriteError> {
+        let found = type_of(patched).map_err(internal)?;
+        let wanted = &place.kind;
+        if self.spec().is_typed() || self.target.subresource == Some(Subresource::Scale) {
+            // A type that Go's decoder is not told is the one that it expects.
+            let given = if found.kind.is_empty() { &wanted.kind } else { &found.kind };
+            let found = GroupVersionKind::new(found.group, found.version, given.as_str());
+            let is_given = !found.group.is_empty() || !found.version.is_empty();
+            if found.kind != wanted.kind || is_given && found != *wanted {
+                let (kind, version) = (go_quote(&found.kind), go_quote(&found.api_version()));
+                return Err(internal(format!(
+                    "no kind {kind} is registered for version {version} in scheme {SCHEME}"
+                )));
+            }
+            if let Some(object) = patched.as_object_mut() {
+                object.insert("kind", wanted.kind.as_str());
+                object.insert("apiVersion", wanted.api_version());
+            }
+            return Ok(None);
+        }
+        if found.kind.is_empty() {
+            let mut shown = patched.to_string();
+            shown.truncate(shown.floor_char_boundary(SHOWN_BYTES_MAX));
+            return Err(internal(format!("Object 'Kind' is missing in '{shown}'")));
+        }
+        if patched.get("metadata").is_some_and(|metadata| metadata.as_object().is_none()) {
+            return Err(internal("system metadata was not initialized".to_owned()));
+        }
+        if found.kind != wanted.kind {
+            let name = patched.text_at(&["metadata", "name"]);
+            let why = format!("must be {}", wanted.kind);
+            let error = Error::invalid(&Path::new("kind"), found.kind.as_str(), why);
+            let kind = GroupKind { group: found.group, kind: found.kind };
+            return Err(refused(AdmissionRefusal::OtherKind { kind, name: name.to_owned(), error }));
+        }
+        if found.group != wanted.group {
+            let (found, own) = (found.api_version(), go_quote(&self.spec().api_version(self.target.version)));
+            let why = format!(
+                "{found}, Kind={} is unstructured and is not suitable for converting to {own}",
+                wanted.kind
+            );
+            return Err(PlanError::Internal(why).into());
+        }
+        let has_moved = found.version != wanted.version;
+        if has_moved && self.spec().version(&found.version).is_none() {
+            let found = found.api_version();
+            return Err(internal(format!("request to convert CR from an invalid group/version: {found}")));
+        }
+        Ok(has_moved.then_some(found.version))
+    }
+}
+
+/// The webhooks that are asked again (`mutating/reinvocationcontext.go`).
+#[derive(Default)]
+struct Reinvocation {
+    /// Those that were asked since the object last changed.
+    asked: HashSet<String>,
+    /// Those that are due.
+    due: HashSet<String>,
+}
