@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -84,13 +84,15 @@ pub(crate) struct Admitting<'a> {
     target: &'a Target<'a>,
     options: &'a WriteOptions,
     asked: &'a AskedAdmission,
-    estimate: Duration,
+    /// Those of the client's object and of the one that it replaces.
+    bytes: usize,
     mutating: Option<Arc<Compiled>>,
     validating: Option<Arc<Compiled>>,
     /// The type in its other versions, and the places by which rules name those.
     others: (Vec<(Arc<TypeSpec>, String)>, Vec<Place>),
     /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
     made: AtomicUsize,
+    has_waited: AtomicBool,
 }
 
 /// The objects of a write.
@@ -108,6 +110,7 @@ enum Subject<'a> {
 pub(crate) struct ChangedBefore {
     spec: Arc<TypeSpec>,
     object: Value,
+    made: usize,
 }
 
 impl Subject<'_> {
@@ -139,7 +142,7 @@ impl ResourceHandle {
         attempt: &'a Attempt<'a>,
         target: &'a Target<'a>,
         options: &'a WriteOptions,
-        estimate: Duration,
+        bytes: usize,
     ) -> Result<Option<Admitting<'a>>, WriteError> {
         let spec = &attempt.rules.spec;
         let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt(spec)) else { return Ok(None) };
@@ -158,11 +161,12 @@ impl ResourceHandle {
             target,
             options,
             asked,
-            estimate,
+            bytes,
             mutating,
             validating,
             others,
             made: AtomicUsize::new(0),
+            has_waited: AtomicBool::new(false),
         }))
     }
 }
@@ -291,6 +295,8 @@ impl<'a> Admitting<'a> {
                     .await?;
                 if let Some(before) = admitted.as_ref().filter(|before| Arc::ptr_eq(&before.spec, spec)) {
                     new.object = before.object.clone();
+                    self.made.store(before.made, Ordering::Relaxed);
+                    self.has_waited.store(true, Ordering::Relaxed);
                     if self.attempt.strip {
                         metadata_mut(&mut new.object).remove("managedFields");
                     }
@@ -300,7 +306,11 @@ impl<'a> Admitting<'a> {
                 own(&mut new.object, None)?;
                 self.change(&attributes, &mut Subject::Object(&mut new.object, None), conversions).await?;
                 if !new.instead_of_update {
-                    *admitted = Some(ChangedBefore { spec: Arc::clone(spec), object: new.object.clone() });
+                    *admitted = Some(ChangedBefore {
+                        spec: Arc::clone(spec),
+                        object: new.object.clone(),
+                        made: self.made(),
+                    });
                 }
             }
             Desired::Update { object, scales: Some(scales), .. } => {
@@ -325,9 +335,19 @@ impl<'a> Admitting<'a> {
         Ok(desired)
     }
 
-    /// About as many bytes as the object has that webhooks made; `None` if they changed nothing.
-    pub(crate) fn made(&self) -> Option<usize> {
-        Some(self.made.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
+    pub(crate) fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// The cost of planning the object as webhooks have left it.
+    fn estimate(&self) -> Duration {
+        self.handle.cost().estimate(self.bytes.saturating_add(self.made()))
+    }
+
+    /// Returns true if a webhook was waited for, now or before.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited.load(Ordering::Relaxed)
     }
 
     /// Gives an object the namespace of the request, which it must not contradict.
@@ -502,7 +522,7 @@ impl<'a> Admitting<'a> {
             return Ok(Some(false));
         }
         let Some(new) = shown.0 else { return Err(refused(AdmissionRefusal::does_not_patch(&hook.name))) };
-        dear(self.estimate.max(DEAR)).await?;
+        dear(self.estimate().max(DEAR)).await?;
         let patched = answer.patched(new.clone().into_owned()).map_err(internal)?;
         if patched == *new {
             return Ok(Some(false));
@@ -536,9 +556,10 @@ impl<'a> Admitting<'a> {
         // The objects in each version that a webhook wants them in.
         let mut shown: Vec<(&Place, Option<Value>, Option<Value>)> = Vec::new();
         let mut relevant = Vec::new();
-        // A Scale has no labels.
-        let has_labels = self.target.subresource != Some(Subresource::Scale);
-        let [new_labels, old_labels] = [new, old].map(|object| match object.filter(|_| has_labels) {
+        static NO_LABELS: Value = Value::Null;
+        let is_scale = self.target.subresource == Some(Subresource::Scale);
+        let [new_labels, old_labels] = [new, old].map(|object| match object {
+            Some(_) if is_scale => Labels::Own(&NO_LABELS),
             Some(object) => Labels::Stored(object),
             None => Labels::None,
         });
@@ -620,7 +641,7 @@ impl<'a> Admitting<'a> {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        dear(self.estimate.max(DEAR)).await?;
+        dear(self.estimate().max(DEAR)).await?;
         self.refuse_if_late()?;
         hook.conditions.hold(request, new, old).map_err(|message| {
             PlanError::Forbidden { name: request.text_at(&["name"]).to_owned(), message }.into()
@@ -674,8 +695,9 @@ impl<'a> Admitting<'a> {
         };
         let deps = self.handle.deps();
         let uid = deps.entropy.uuid_v4();
-        turn(self.estimate).await;
+        turn(self.estimate()).await;
         let body = review(version, &uid, request, new, old);
+        self.has_waited.store(true, Ordering::Relaxed);
         back().await;
         let failed = |why| Stop::Failed(why, 503);
         let asking = deps.webhooks.ask(&hook.client, body, self.options.deadline, Some(hook.timeout));
@@ -694,7 +716,7 @@ impl<'a> Admitting<'a> {
 
     /// Does some work in which objects are converted.
     async fn converting<T>(&self, conversions: &mut Conversions, work: impl FnMut() -> T) -> T {
-        let run = (self.options.deadline, self.estimate);
+        let run = (self.options.deadline, self.estimate());
         self.handle.converting(self.spec(), conversions, run, work).await
     }
 

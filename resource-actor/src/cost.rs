@@ -102,6 +102,16 @@ impl<'a> Spent<'a> {
         Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO, is_whole: false }
     }
 
+    /// The write turned out to be of so many more bytes.
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// The cost of a write of as many bytes.
+    pub(crate) fn estimate(&self) -> Duration {
+        self.cost.estimate(self.bytes)
+    }
+
     /// Every step of a write is done.
     pub(crate) fn finished(&mut self) {
         self.is_whole = true;

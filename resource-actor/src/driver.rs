@@ -8,6 +8,7 @@
 //! **Errors.** See [`WriteError`]: unless the variant says otherwise, nothing was written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_actor_kit::{DEAR, Deadline, back, dear};
 use kindom_api::{Value, meta};
@@ -379,24 +380,25 @@ impl ResourceHandle {
                 return Err(WriteError::Guessed);
             }
             // A rule of the program's may take any time: nothing but this write may wait for it.
-            dear(if rules.spec.strategy.is_of_program() { estimate.max(DEAR) } else { estimate }).await?;
+            let is_of_program = rules.spec.strategy.is_of_program();
+            let of_rules = |estimate: Duration| if is_of_program { estimate.max(DEAR) } else { estimate };
+            dear(of_rules(estimate)).await?;
             let mut spent = Spent::new(self.cost(), bytes);
             let again = rules.spec.webhook().is_some();
-            let run = (options.deadline, estimate);
+            let mut run = (options.deadline, estimate);
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let mut desired = desired.await?;
-            let admitting = self.admitting(&attempt, target, options, estimate).await?;
+            let admitting = self.admitting(&attempt, target, options, bytes).await?;
             if let Some(admitting) = &admitting {
                 desired = Box::pin(admitting.admit(desired, &mut admitted, &mut conversions)).await?;
-            }
-            let made = admitting.as_ref().and_then(|admitting| admitting.made());
-            if let Some(made) = made {
-                // The rest is about another object than the client's.
-                drop(spent);
-                dear(self.cost().estimate(bytes + made)).await?;
-                spent = Spent::new(self.cost(), bytes + made);
+                if admitting.has_waited() {
+                    // It has left the processors, perhaps with another object than the client's.
+                    spent.grow(admitting.made());
+                    dear(of_rules(spent.estimate())).await?;
+                    run = (options.deadline, spent.estimate());
+                }
             }
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
@@ -528,7 +530,7 @@ impl ResourceHandle {
             instead_of_update: new.instead_of_update,
         };
         let (mut object, again) = (new.object, rules.spec.webhook().is_some());
-        let run = (options.deadline, self.cost().estimate(options.bytes));
+        let run = (options.deadline, spent.estimate());
         let planned = self.converting(&rules.spec, conversions, run, || {
             let object = planned_on(&mut object, again);
             spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, object)))
