@@ -45,6 +45,14 @@ async fn configure(client: &Client, configuration: &Value) {
     client.post(&path, configuration).await.unwrap().expect_status(201).unwrap();
 }
 
+/// Gives a configuration other webhooks.
+async fn reconfigure(client: &Client, configuration: &Value) {
+    let (kind, name) = (configuration["kind"].as_str(), configuration["metadata"]["name"].as_str());
+    let path = format!("{}/{}", configurations(kind.unwrap()), name.unwrap());
+    let patch = json!({"webhooks": configuration["webhooks"]});
+    client.merge_patch(&path, &patch).await.unwrap().expect_status(200).unwrap();
+}
+
 fn things(namespace: &str) -> String {
     format!("/apis/{GROUP}/v1/namespaces/{namespace}/things")
 }
@@ -218,24 +226,13 @@ async fn a_dead_webhook_stops_its_own_writes_alone() {
 
     webhook.answer(Arc::new(|_, _| Said::Late(Duration::from_millis(1500), json!({}))));
     judge["webhooks"][0]["failurePolicy"] = json!("Ignore");
-    let path = format!("{}/judge", configurations(VALIDATING));
-    client
-        .merge_patch(&path, &json!({"webhooks": judge["webhooks"]}))
-        .await
-        .unwrap()
-        .expect_status(200)
-        .unwrap();
+    reconfigure(&client, &judge).await;
     client.post(&things("default"), &thing("two")).await.unwrap().expect_status(201).unwrap();
 
     webhook.answer(refusing("nothing goes"));
     judge["webhooks"][0]["failurePolicy"] = json!("Fail");
     judge["webhooks"][0]["timeoutSeconds"] = json!(30);
-    client
-        .merge_patch(&path, &json!({"webhooks": judge["webhooks"]}))
-        .await
-        .unwrap()
-        .expect_status(200)
-        .unwrap();
+    reconfigure(&client, &judge).await;
     let refusal = client.delete(&at("two")).await;
     refused(refusal, 400, "", "nothing goes");
     client.delete("/api/v1/namespaces/going").await.unwrap().expect_status(200).unwrap();

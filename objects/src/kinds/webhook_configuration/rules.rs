@@ -1,7 +1,7 @@
 //! The rules of webhooks (`pkg/apis/admissionregistration/validation/validation.go`, 1.37).
 //!
-//! What an update lets through because the stored object had it already, in configurations that `v1beta1` made, is refused; but
-//! for match conditions, which are looked at only if any has changed.
+//! Updates are judged like creates, also of what the stored object had already in configurations that `v1beta1` made; match conditions
+//! are looked at only if any has changed.
 
 use std::collections::HashSet;
 

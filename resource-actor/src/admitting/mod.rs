@@ -2,7 +2,8 @@
 //!
 //! Sources: apiserver `pkg/admission/plugin/webhook/{generic,mutating,validating}`, `pkg/admission/reinvocation.go` (1.37).
 
-use std::borrow::Cow;
+mod forms;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,20 +11,18 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kindom_actor_kit::{DEAR, back, dear, turn};
-use kindom_api::field::{self, Error, Path, go_quote};
-use kindom_api::{GroupKind, GroupVersionKind, GroupVersionResource, Value, object};
+use kindom_api::field;
+use kindom_api::{GroupVersionResource, Value, object};
 use kindom_managed_fields::validate;
 use kindom_objects::admission::{
-    AdmissionRefusal, Answer, Attributes, Hook, Labels, Operation, Place, SCHEME, read, review,
-    review_request, type_of,
+    AdmissionRefusal, Answer, Attributes, Hook, Labels, Operation, Place, read, review, review_request,
 };
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::owner_references::{self, Stage};
 use kindom_objects::pipeline::admit;
 use kindom_objects::plan::{check_uid, name_for_create, set_namespace};
-use kindom_objects::render::{convert, decode};
 use kindom_objects::webhook_conversion::Conversions;
-use kindom_objects::{Conversion, PlanError, RuleContext, StoredObject, Subresource, TypeSpec};
+use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 
 use crate::ResourceHandle;
 use crate::admission::{AskedAdmission, Compiled, Configurations, SentOptions};
@@ -32,7 +31,7 @@ use crate::driver::{Attempt, Desired, Scales, Step};
 use crate::error::WriteError;
 use crate::panics::caught;
 use crate::request::{Knowledge, Target, WriteOptions};
-use crate::scale::{replicas_of, scale_of, scale_to};
+use crate::scale::scale_to;
 use crate::webhooks::EndedCall;
 
 /// The webhooks that judge one write at a time: each is sent both objects.
@@ -46,11 +45,21 @@ const WARNING_BYTES_MAX: usize = 4096;
 /// The bytes of an object that an error shows.
 const SHOWN_BYTES_MAX: usize = 4096;
 
-/// What a webhook may do to a write.
+/// The part of admission that a webhook has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Change,
     Judge,
+}
+
+/// A question to a webhook.
+struct Question<'q> {
+    part: Part,
+    hook: &'q Hook,
+    /// All of the review but its objects.
+    request: &'q Value,
+    new: Option<&'q Value>,
+    old: Option<&'q Value>,
 }
 
 /// The reason why a write stops at a webhook.
@@ -514,7 +523,8 @@ impl<'a> Admitting<'a> {
         if !self.meets_conditions(hook, &request, new, old).await? {
             return Ok(None);
         }
-        let answer = match self.call(Part::Change, hook, &request, new, old).await {
+        let answer = match self.call(Question { part: Part::Change, hook, request: &request, new, old }).await
+        {
             Ok(answer) => answer,
             Err(stop) => return self.stopped(hook, stop).map(|()| Some(false)),
         };
@@ -595,7 +605,7 @@ impl<'a> Admitting<'a> {
         let calls = relevant.iter().map(|(hook, request, at)| {
             let (new, old) =
                 shown.get(*at).map_or((None, None), |(_, new, old)| (new.as_ref(), old.as_ref()));
-            self.call(Part::Judge, hook, request, new, old)
+            self.call(Question { part: Part::Judge, hook, request, new, old })
         });
         let calls: Vec<_> = calls.collect();
         let at_once = (JUDGED_BYTES_MAX / bytes.max(1)).clamp(1, JUDGES_AT_ONCE);
@@ -649,17 +659,11 @@ impl<'a> Admitting<'a> {
     }
 
     /// Asks a webhook.
-    async fn call(
-        &self,
-        part: Part,
-        hook: &Hook,
-        request: &Value,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<Answer, Stop> {
+    async fn call(&self, question: Question<'_>) -> Result<Answer, Stop> {
         let deps = self.handle.deps();
         let began = deps.clock.now();
-        let answer = self.answer(part, hook, request, new, old).await;
+        let Question { part, hook, request, .. } = question;
+        let answer = self.answer(question).await;
         let (code, error_type) = match &answer {
             Ok(_) => (200, None),
             Err(Stop::Refused(refusal)) => (refusal.code(), Some("no_error")),
@@ -678,14 +682,8 @@ impl<'a> Admitting<'a> {
         answer
     }
 
-    async fn answer(
-        &self,
-        part: Part,
-        hook: &Hook,
-        request: &Value,
-        new: Option<&Value>,
-        old: Option<&Value>,
-    ) -> Result<Answer, Stop> {
+    async fn answer(&self, question: Question<'_>) -> Result<Answer, Stop> {
+        let Question { part, hook, request, new, old } = question;
         if self.options.dry_run && !hook.allows_dry_run {
             return Err(Stop::Refused(AdmissionRefusal::NoDryRun { hook: hook.name.clone() }));
         }
@@ -712,165 +710,6 @@ impl<'a> Admitting<'a> {
                 result: answer.result,
             })),
         }
-    }
-
-    /// Does some work in which objects are converted.
-    async fn converting<T>(&self, conversions: &mut Conversions, work: impl FnMut() -> T) -> T {
-        let run = (self.options.deadline, self.estimate());
-        self.handle.converting(self.spec(), conversions, run, work).await
-    }
-
-    /// The type that a place shows, and the version.
-    fn face<'p>(&'p self, place: &'p Place) -> (&'p Arc<TypeSpec>, &'p str) {
-        let at = self.others.1.iter().position(|other| other == place);
-        match at.and_then(|at| self.others.0.get(at)) {
-            Some((spec, version)) => (spec, version),
-            None => (self.spec(), self.target.version),
-        }
-    }
-
-    /// A stored object as a place shows it.
-    async fn stored_as(
-        &self,
-        object: Option<&Arc<StoredObject>>,
-        place: &Place,
-        conversions: &mut Conversions,
-    ) -> Result<Option<Value>, WriteError> {
-        let Some(object) = object else { return Ok(None) };
-        // All versions have the same Scale.
-        let (spec, version) = match self.target.subresource {
-            Some(Subresource::Scale) => (self.spec(), self.target.version),
-            _ => self.face(place),
-        };
-        let Some(of) = spec.version(version) else { return Err(WriteError::Gone) };
-        let shown = self.converting(conversions, || decode(spec, of, object)).await;
-        let shown = shown.map_err(|why| internal(why.of_one()))?;
-        match self.target.subresource {
-            Some(Subresource::Scale) => scale_of(self.attempt.cx, &shown).map(Some),
-            _ => Ok(Some(shown)),
-        }
-    }
-
-    /// The objects of a write as a place shows them.
-    async fn shown<'s>(
-        &self,
-        subject: &'s Subject<'_>,
-        place: &Place,
-        conversions: &mut Conversions,
-    ) -> Result<(Option<Cow<'s, Value>>, Option<Cow<'s, Value>>), WriteError> {
-        let (new, old) = (subject.object(), subject.old());
-        let (spec, version) = self.face(place);
-        match subject {
-            Subject::Scale(..) => return Ok((new.map(Cow::Borrowed), old.map(Cow::Borrowed))),
-            Subject::End(_) => {
-                let old = self.stored_as(self.attempt.current, place, conversions).await?;
-                return Ok((None, old.map(Cow::Owned)));
-            }
-            Subject::Object(..) => {}
-        }
-        let form = |object: Option<&'s Value>| match (object, &spec.conversion) {
-            (None, _) => Ok(None),
-            (Some(object), Conversion::Faces(faces)) => {
-                Ok(Some(Cow::Owned(faces.show(version, object.clone()))))
-            }
-            (Some(object), _) if version == self.target.version => Ok(Some(Cow::Borrowed(object))),
-            (Some(object), _) => {
-                let mut object = object.clone();
-                convert(spec, &mut object, version).map(|()| Some(Cow::Owned(object)))
-            }
-        };
-        let shown = self.converting(conversions, || Ok((form(new)?, form(old)?))).await;
-        shown.map_err(|why: String| internal(why))
-    }
-
-    /// Brings an object that a webhook changed back into the form that plans are made on.
-    async fn taken_back(
-        &self,
-        place: &Place,
-        mut patched: Value,
-        subject: &Subject<'_>,
-        conversions: &mut Conversions,
-    ) -> Result<Value, WriteError> {
-        let found = self.check_kind(place, &mut patched)?;
-        if matches!(subject, Subject::Scale(..)) {
-            // The replicas are all that is read of it.
-            replicas_of(self.attempt.cx, &patched)?;
-            return Ok(patched);
-        }
-        let (spec, version) = self.face(place);
-        let version = found.as_deref().unwrap_or(version);
-        let cx = self.attempt.cx;
-        let Conversion::Faces(faces) = &spec.conversion else {
-            if version != self.target.version {
-                let own = self.target.version;
-                let back = self.converting(conversions, || {
-                    let mut object = patched.clone();
-                    convert(spec, &mut object, own).map(|()| object)
-                });
-                patched = back.await.map_err(internal)?;
-            }
-            caught(spec, || spec.strategy.decode(cx, &mut patched, None).map_err(internal))?;
-            return Ok(patched);
-        };
-        let compiled = spec.version(version).map(|of| spec.compiled(of)).transpose();
-        let Some(compiled) = compiled.map_err(internal)? else { return Err(WriteError::Gone) };
-        let cx = RuleContext { spec, version: &compiled, version_name: version, ..*cx };
-        caught(spec, || spec.strategy.decode(&cx, &mut patched, None).map_err(internal))?;
-        let name = patched.text_at(&["metadata", "name"]).to_owned();
-        let read = faces.read(version, patched, subject.old(), cx.subresource);
-        Ok(read.map_err(|errors| PlanError::Invalid { name, errors })?)
-    }
-
-    /// An object stays what it is; one of a registered type may come back in another version, which is returned.
-    fn check_kind(&self, place: &Place, patched: &mut Value) -> Result<Option<String>, WriteError> {
-        let found = type_of(patched).map_err(internal)?;
-        let wanted = &place.kind;
-        if self.spec().is_typed() || self.target.subresource == Some(Subresource::Scale) {
-            // A type that Go's decoder is not told is the one that it expects.
-            let given = if found.kind.is_empty() { &wanted.kind } else { &found.kind };
-            let found = GroupVersionKind::new(found.group, found.version, given.as_str());
-            let is_given = !found.group.is_empty() || !found.version.is_empty();
-            if found.kind != wanted.kind || is_given && found != *wanted {
-                let (kind, version) = (go_quote(&found.kind), go_quote(&found.api_version()));
-                return Err(internal(format!(
-                    "no kind {kind} is registered for version {version} in scheme {SCHEME}"
-                )));
-            }
-            if let Some(object) = patched.as_object_mut() {
-                object.insert("kind", wanted.kind.as_str());
-                object.insert("apiVersion", wanted.api_version());
-            }
-            return Ok(None);
-        }
-        if found.kind.is_empty() {
-            let mut shown = patched.to_string();
-            shown.truncate(shown.floor_char_boundary(SHOWN_BYTES_MAX));
-            return Err(internal(format!("Object 'Kind' is missing in '{shown}'")));
-        }
-        if patched.get("metadata").is_some_and(|metadata| metadata.as_object().is_none()) {
-            return Err(internal("system metadata was not initialized".to_owned()));
-        }
-        if found.kind != wanted.kind {
-            let name = patched.text_at(&["metadata", "name"]);
-            let why = format!("must be {}", wanted.kind);
-            let error = Error::invalid(&Path::new("kind"), found.kind.as_str(), why);
-            let kind = GroupKind { group: found.group, kind: found.kind };
-            return Err(refused(AdmissionRefusal::OtherKind { kind, name: name.to_owned(), error }));
-        }
-        if found.group != wanted.group {
-            let (found, own) = (found.api_version(), go_quote(&self.spec().api_version(self.target.version)));
-            let why = format!(
-                "{found}, Kind={} is unstructured and is not suitable for converting to {own}",
-                wanted.kind
-            );
-            return Err(PlanError::Internal(why).into());
-        }
-        let has_moved = found.version != wanted.version;
-        if has_moved && self.spec().version(&found.version).is_none() {
-            let found = found.api_version();
-            return Err(internal(format!("request to convert CR from an invalid group/version: {found}")));
-        }
-        Ok(has_moved.then_some(found.version))
     }
 }
 
