@@ -43,6 +43,16 @@ impl User {
         Self { name: API_SERVER.to_owned(), groups: vec![MASTERS.to_owned()], ..Self::default() }
     }
 
+    /// A service account, as it is known before it has authenticated (`serviceaccount.UserInfo`).
+    #[must_use]
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        Self {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")],
+            ..Self::default()
+        }
+    }
+
     /// `true` if the user is in `group`.
     #[must_use]
     pub fn is_in(&self, group: &str) -> bool {

@@ -56,11 +56,12 @@ fn along<'a>(
     Along { value: Ok(Value::Map(Map::Tree(map, shape))), charged, rest }
 }
 
-impl<'a> Frame<'a> {
+impl<'a> Frame<'a, '_> {
     /// The map of the tree that a variable holds; `None` if it holds anything else.
     fn at_root(&self, root: Place) -> Option<(&'a kindom_api::Map, &'a dyn Shape)> {
         let value = match self.program().node(root) {
-            Node::Variable(variable) => self.variable(*variable)?,
+            // A field costs something, and is resolved like one.
+            Node::Variable(variable) if *variable < self.program().fields_from => self.variable(*variable)?,
             Node::Local(local) => match self.locals.get(*local as usize)? {
                 Local::Set(Ok(value)) => value,
                 _ => return None,

@@ -5,7 +5,7 @@ use crate::eval::{Condition, Fold, Node};
 use crate::shape::ShapeKind;
 use crate::value::{EvalError, List, Map, Value, item_shape};
 
-impl<'a> Frame<'a> {
+impl<'a> Frame<'a, '_> {
     #[inline(never)]
     pub(super) fn fold(&mut self, fold: u32) -> Result<Value<'a>, EvalError> {
         let program = self.program();
@@ -70,7 +70,7 @@ impl<'a> Frame<'a> {
             Some(Local::Set(_)) => Ok(None),
             _ => match self.local(local) {
                 Ok(Value::Bool(b)) => Ok(Some(b)),
-                Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+                Err(error) if error.ends() => Err(error),
                 _ => Ok(None),
             },
         }
@@ -99,13 +99,15 @@ impl<'a> Frame<'a> {
             }
             Condition::Value(place) => match self.exec(place) {
                 Ok(Value::Bool(false)) => return Ok(false),
-                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                Err(error) if error.ends() => return Err(error),
                 _ => {}
             },
         }
         let value = self.exec(fold.step);
-        if let Err(EvalError::CostExceeded) = value {
-            return Err(EvalError::CostExceeded);
+        if let Err(error) = &value
+            && error.ends()
+        {
+            return Err(error.clone());
         }
         self.set_local(fold.accumulator, Local::Set(value));
         self.spend_step()?;

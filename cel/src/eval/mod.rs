@@ -43,6 +43,8 @@ pub struct Program {
     sets: Box<[set::Set]>,
     /// The number of variables that comprehensions need.
     locals: u32,
+    /// The first of the variables that are fields of another: see [`Program::with_fields_from`].
+    fields_from: u32,
 }
 
 /// The place of a node in [`Program::nodes`].
@@ -171,25 +173,34 @@ pub struct Outcome<'a> {
     pub result: Result<Value<'a>, EvalError>,
     /// The cost so far, also on a failure.
     pub cost: u64,
+    /// For [`EvalError::Pending`], the variable that is.
+    pub pending: Option<u32>,
 }
 
 impl Program {
+    /// From this variable of the environment on, each is a field of an object that is there too, and costs as much as one:
+    /// `variables.name`.
+    #[must_use]
+    pub fn with_fields_from(self, variable: u32) -> Self {
+        Self { fields_from: variable, ..self }
+    }
+
     /// Evaluates the expression on variables, in the order of the environment, for at most `limit`.
-    pub fn run<'a>(&'a self, variables: &'a [Variable<'a>], limit: u64) -> Outcome<'a> {
+    pub fn run<'a>(&'a self, variables: &[Variable<'a>], limit: u64) -> Outcome<'a> {
         self.run_within(variables, limit, &mut Budget::new(PATTERNS_MAX))
     }
 
     /// As [`Program::run`], with a budget for regular expressions that many evaluations share.
     pub fn run_within<'a>(
         &'a self,
-        variables: &'a [Variable<'a>],
+        variables: &[Variable<'a>],
         limit: u64,
         patterns: &mut Budget,
     ) -> Outcome<'a> {
         let mut frame = run::Frame::new(self, variables, limit, patterns.clone());
         let result = frame.exec(self.root);
         *patterns = Budget::new(frame.patterns());
-        Outcome { result, cost: frame.cost() }
+        Outcome { result, cost: frame.cost(), pending: frame.pending() }
     }
 
     #[allow(clippy::indexing_slicing, reason = "planning made the place when it put the node there")]

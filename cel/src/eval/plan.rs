@@ -43,6 +43,7 @@ impl Program {
             patterns: made.patterns.into(),
             sets: made.sets.into(),
             locals: made.locals,
+            fields_from: u32::MAX,
         })
     }
 }

@@ -18,9 +18,11 @@ const MAP_COST: u64 = 30;
 
 /// One evaluation.
 #[derive(Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct Frame<'a, 'v> {
     program: &'a Program,
-    variables: &'a [Variable<'a>],
+    variables: &'v [Variable<'a>],
+    /// The variable that was asked for and is not known yet.
+    pending: Option<u32>,
     pub(super) locals: Vec<Local<'a>>,
     /// By qualifier, where comprehensions come back to them.
     pub(super) hints: Vec<Hint<'a>>,
@@ -43,10 +45,10 @@ pub(super) enum Local<'a> {
 
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
-impl<'a> Frame<'a> {
+impl<'a, 'v> Frame<'a, 'v> {
     pub(super) fn new(
         program: &'a Program,
-        variables: &'a [Variable<'a>],
+        variables: &'v [Variable<'a>],
         limit: u64,
         patterns: Budget,
     ) -> Self {
@@ -56,7 +58,8 @@ impl<'a> Frame<'a> {
         if !program.folds.is_empty() {
             hints.resize_with(program.qualifiers.len(), Hint::default);
         }
-        Self { program, variables, locals, hints, cost: 0, limit, work: Work::with(WORK_MAX, patterns) }
+        let work = Work::with(WORK_MAX, patterns);
+        Self { program, variables, pending: None, locals, hints, cost: 0, limit, work }
     }
 
     pub(super) fn program(&self) -> &'a Program {
@@ -64,13 +67,18 @@ impl<'a> Frame<'a> {
     }
 
     /// A variable's value, unless it is an error.
-    pub(super) fn variable(&self, variable: u32) -> Option<&'a Value<'a>> {
+    pub(super) fn variable(&self, variable: u32) -> Option<&Value<'a>> {
         self.variables.get(variable as usize)?.as_ref().ok()
     }
 
     /// The rest of the budget for regular expressions.
     pub(super) fn patterns(&self) -> usize {
         self.work.patterns.left()
+    }
+
+    /// The variable that was asked for and is not known yet.
+    pub(super) fn pending(&self) -> Option<u32> {
+        self.pending
     }
 
     /// The cost so far.
@@ -121,13 +129,26 @@ impl<'a> Frame<'a> {
     /// The value of a node where an attribute stands within another one: it is not counted for itself.
     pub(super) fn resolve(&mut self, place: Place) -> Evaluated<'a> {
         match self.program.node(place) {
-            Node::Variable(variable) => match self.variables.get(*variable as usize) {
-                Some(value) => value.clone(),
-                None => Err(EvalError::message("no such attribute(s)")),
-            },
+            Node::Variable(variable) => self.environment(*variable),
             Node::Local(local) => self.local(*local),
             Node::Attribute { root, qualifiers, test_only } => self.attribute(*root, *qualifiers, *test_only),
             _ => self.exec(place),
+        }
+    }
+
+    fn environment(&mut self, variable: u32) -> Evaluated<'a> {
+        match self.variables.get(variable as usize) {
+            Some(Err(EvalError::Pending)) => {
+                self.pending = Some(variable);
+                Err(EvalError::Pending)
+            }
+            Some(value) => {
+                if variable >= self.program.fields_from {
+                    self.charge(1)?;
+                }
+                value.clone()
+            }
+            None => Err(EvalError::message("no such attribute(s)")),
         }
     }
 
@@ -202,7 +223,7 @@ impl<'a> Frame<'a> {
             _ => return Err(EvalError::message("no such attribute(s)")),
         };
         let value = self.exec(init);
-        if let Err(EvalError::CostExceeded) = value {
+        if value.as_ref().is_err_and(EvalError::ends) {
             return value;
         }
         self.set_local(local, Local::Set(value.clone()));
@@ -223,7 +244,7 @@ impl<'a> Frame<'a> {
             match self.exec(side) {
                 Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
                 Ok(Value::Bool(_)) => {}
-                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                Err(error) if error.ends() => return Err(error),
                 Ok(_) => failed = failed.or(Some(EvalError::NoSuchOverload)),
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -234,11 +255,11 @@ impl<'a> Frame<'a> {
     #[inline(never)]
     fn equality(&mut self, a: Place, b: Place, not: bool) -> Evaluated<'a> {
         let a = self.exec(a);
-        if let Err(EvalError::CostExceeded) = a {
+        if a.as_ref().is_err_and(EvalError::ends) {
             return a;
         }
         let (a, b) = match (a, self.exec(b)) {
-            (_, Err(EvalError::CostExceeded)) => return Err(EvalError::CostExceeded),
+            (_, Err(error)) if error.ends() => return Err(error),
             (Ok(a), Ok(b)) => (a, b),
             (Err(error), other) | (other, Err(error)) => {
                 // The first error is the result, and an error counts as a scalar.
@@ -263,7 +284,7 @@ impl<'a> Frame<'a> {
         };
         self.charge(cost)?;
         match same {
-            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+            Err(error) if error.ends() => Err(error),
             // Values that cannot be compared are not equal, and `!=` does not fail on them.
             Err(_) if not => Ok(Value::Bool(true)),
             same => same.map(|same| Value::Bool(same != not)),
@@ -273,7 +294,7 @@ impl<'a> Frame<'a> {
     /// A value or an error that something may absorb.
     fn counted(&mut self, place: Place) -> Result<Evaluated<'a>, EvalError> {
         match self.exec(place) {
-            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+            Err(error) if error.ends() => Err(error),
             other => Ok(other),
         }
     }
@@ -287,7 +308,7 @@ impl<'a> Frame<'a> {
     ) -> Evaluated<'a> {
         match self.exec(arg) {
             Ok(arg) => self.apply(function, overload, &[arg]),
-            Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+            Err(error) if error.ends() => Err(error),
             Err(error) => self.failed(function, overload, &[Value::Null], error),
         }
     }
@@ -301,12 +322,12 @@ impl<'a> Frame<'a> {
         b: Place,
     ) -> Evaluated<'a> {
         let a = self.exec(a);
-        if let Err(EvalError::CostExceeded) = a {
+        if a.as_ref().is_err_and(EvalError::ends) {
             return a;
         }
         // Both are evaluated, and counted, even if the first is an error.
         match (a, self.exec(b)) {
-            (_, Err(EvalError::CostExceeded)) => Err(EvalError::CostExceeded),
+            (_, Err(error)) if error.ends() => Err(error),
             (Ok(a), Ok(b)) => self.apply(function, overload, &[a, b]),
             (Err(error), b) => {
                 self.failed(function, overload, &[Value::Null, b.unwrap_or(Value::Null)], error)
@@ -381,7 +402,7 @@ impl<'a> Frame<'a> {
         };
         let cost = match &result {
             Ok(value) => cost(function, overload, args, value),
-            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+            Err(error) if error.ends() => return Err(error.clone()),
             Err(_) => cost(function, overload, args, &Value::Null),
         };
         self.charge(cost)?;
@@ -522,7 +543,7 @@ impl<'a> Frame<'a> {
 
     /// A constructor counts even if a part of it is an error.
     fn constructed(&mut self, made: Result<(), EvalError>, cost: u64) -> Result<(), EvalError> {
-        if let Err(EvalError::CostExceeded) = made {
+        if made.as_ref().is_err_and(EvalError::ends) {
             return made;
         }
         self.charge(cost)?;

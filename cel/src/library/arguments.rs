@@ -131,7 +131,7 @@ pub(super) const BYTES_PER_STEP: usize = 16;
 /// Returns true if two values are the same; values that cannot be compared are not.
 pub(super) fn same(a: &Value<'_>, b: &Value<'_>, work: &mut Work) -> Result<bool, EvalError> {
     match a.equals_within(b, work) {
-        Err(EvalError::CostExceeded) => Err(EvalError::CostExceeded),
+        Err(error) if error.ends() => Err(error),
         other => Ok(other.unwrap_or(false)),
     }
 }

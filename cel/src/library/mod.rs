@@ -4,7 +4,7 @@
 //! types, its meaning and its cost at run time; estimates are made in [`crate::cost`].
 
 mod arguments;
-mod authorization;
+pub mod authorization;
 mod comprehensions;
 mod cost;
 mod ext_lists;

@@ -58,7 +58,7 @@ fn intersects<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, Eval
         let Ok(item) = item else { continue };
         match b.contains_within(&item, work) {
             Ok(true) => return Ok(Value::Bool(true)),
-            Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+            Err(error) if error.ends() => return Err(error),
             _ => {}
         }
     }

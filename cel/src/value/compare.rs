@@ -98,7 +98,7 @@ impl Work {
 
 /// In lists and maps that an expression made, values that cannot be compared count as equal.
 fn forgiving(same: Result<bool, EvalError>) -> Result<bool, EvalError> {
-    if let Err(EvalError::CostExceeded) = same { same } else { Ok(same.unwrap_or(true)) }
+    if same.as_ref().is_err_and(EvalError::ends) { same } else { Ok(same.unwrap_or(true)) }
 }
 
 /// Returns true if two trees without a schema are equal: integers and floats differ.
@@ -347,7 +347,7 @@ impl<'a> List<'a> {
                 // The order of the two matters only for values that cannot be compared.
                 (Ok(item), Self::Tree(..)) => item.is(value, work),
                 (Ok(item), _) => match value.is(item, work) {
-                    Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                    Err(error) if error.ends() => return Err(error),
                     same => Ok(same.unwrap_or(false)),
                 },
                 (Err(error), _) => Err(error.clone()),
@@ -355,7 +355,7 @@ impl<'a> List<'a> {
             match same {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                Err(error) if error.ends() => return Err(error),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

@@ -152,12 +152,20 @@ pub enum EvalError {
     Message(String),
     /// The budget is used up: nothing absorbs it.
     CostExceeded,
+    /// A value that has to be asked for first is not there yet: nothing absorbs it.
+    Pending,
 }
 
 impl EvalError {
     /// The error of a function.
     pub fn message(text: impl Into<String>) -> Self {
         Self::Message(text.into())
+    }
+
+    /// Returns true if it ends the evaluation: nothing absorbs it.
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        matches!(self, Self::CostExceeded | Self::Pending)
     }
 }
 
@@ -168,6 +176,7 @@ impl std::fmt::Display for EvalError {
             Self::NoSuchOverload => f.write_str("no such overload"),
             Self::Message(text) => f.write_str(text),
             Self::CostExceeded => f.write_str("operation cancelled: actual cost limit exceeded"),
+            Self::Pending => f.write_str("a value is not known yet"),
         }
     }
 }

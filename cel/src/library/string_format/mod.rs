@@ -186,7 +186,7 @@ impl Arguments for Values<'_, '_> {
             Clause::Scientific(precision) => double(&value, clause).map(|x| scientific(x, precision)),
         };
         let printed = printed.map_err(|error| match error {
-            EvalError::CostExceeded => error,
+            EvalError::CostExceeded | EvalError::Pending => error,
             why => EvalError::message(format!("error during formatting: {why}")),
         })?;
         self.work.spend(1 + printed.len() / BYTES_PER_STEP)?;
