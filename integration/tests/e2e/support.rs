@@ -87,7 +87,11 @@ pub(crate) async fn until(
     };
     let mut watch = client.watch(&path).await.unwrap();
     loop {
-        let event = watch.event().await.unwrap();
+        // A server may end a watch at any time; a new one begins with what there is.
+        let Some(event) = watch.next_in_time().await.unwrap() else {
+            watch = client.watch(&path).await.unwrap();
+            continue;
+        };
         if event["type"] != "DELETED" && ready(&event["object"]) {
             return event["object"].clone();
         }
