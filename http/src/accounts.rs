@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use kindom_accounts::{Claims, Reference, Rejected, Tokens, user_name};
+use kindom_accounts::{Claims, Reference, Rejected, Tokens};
 use kindom_actor_kit::Deadline;
 use kindom_api::user::User;
 use kindom_api::{Value, json, meta};
@@ -113,15 +113,8 @@ fn user_of(claims: &Claims) -> User {
     if !claims.id.is_empty() {
         extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={}", claims.id)]);
     }
-    let groups =
-        vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", claims.namespace)];
-    let user = User {
-        name: user_name(&claims.namespace, &claims.account.name),
-        uid: claims.account.uid.clone(),
-        groups,
-        extra,
-        ..User::default()
-    };
+    let (uid, account) = (claims.account.uid.clone(), &claims.account.name);
+    let user = User { uid, extra, ..User::service_account(&claims.namespace, account) };
     user.authenticated()
 }
 

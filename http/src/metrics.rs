@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::Processors;
-use kindom_resource_actor::{EndedCall, EndedReview};
+use kindom_resource_actor::{CountedFinding, EndedCall, EndedReview};
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -131,6 +131,9 @@ pub struct WebhookMetrics {
     rejections: Family<RejectionLabels, Counter>,
     fail_opens: Family<FailOpenLabels, Counter>,
     hooks: Arc<Mutex<HashSet<String>>>,
+    policy_checks: Family<PolicyLabels, Counter>,
+    policy_durations: Family<PolicyLabels, Histogram, fn() -> Histogram>,
+    bindings: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
 impl Default for WebhookMetrics {
@@ -138,6 +141,7 @@ impl Default for WebhookMetrics {
         let histogram: fn() -> Histogram = || Histogram::new(CONVERSION_BUCKETS);
         let by_registration: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 15));
         let calls: fn() -> Histogram = || Histogram::new(ADMISSION_BUCKETS);
+        let policies: fn() -> Histogram = || Histogram::new(POLICY_BUCKETS);
         Self {
             requests: Family::default(),
             durations: Family::new_with_constructor(histogram),
@@ -148,6 +152,9 @@ impl Default for WebhookMetrics {
             rejections: Family::default(),
             fail_opens: Family::default(),
             hooks: Arc::default(),
+            policy_checks: Family::default(),
+            policy_durations: Family::new_with_constructor(policies),
+            bindings: Arc::default(),
         }
     }
 }
@@ -206,7 +213,36 @@ impl WebhookMetrics {
             None => {}
         }
     }
+
+    /// Counts a finding of a policy.
+    pub fn count_finding(&self, finding: &CountedFinding<'_>) {
+        let (policy, policy_binding) = (finding.policy.to_owned(), finding.binding.to_owned());
+        let known = (policy.clone(), policy_binding.clone());
+        let mut bindings = self.bindings.lock();
+        if !bindings.contains(&known) {
+            if bindings.len() >= HOOKS_MAX {
+                return;
+            }
+            bindings.insert(known);
+        }
+        drop(bindings);
+        let (error_type, enforcement_action) = (finding.error_type, finding.enforcement);
+        let labels = PolicyLabels { policy, policy_binding, error_type, enforcement_action };
+        self.policy_durations.get_or_create(&labels).observe(finding.took.as_secs_f64());
+        self.policy_checks.get_or_create(&labels).inc();
+    }
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabels {
+    policy: String,
+    policy_binding: String,
+    error_type: &'static str,
+    enforcement_action: &'static str,
+}
+
+/// Upstream's buckets for policies, in seconds (apiserver `pkg/admission/plugin/policy/validating/metrics`, 1.37).
+const POLICY_BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
@@ -243,7 +279,7 @@ struct FailOpenLabels {
 /// Upstream's buckets for questions to admission webhooks, in seconds (apiserver `pkg/admission/metrics`, 1.37).
 const ADMISSION_BUCKETS: [f64; 7] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
 
-/// The admission webhooks that have metrics of their own; configurations come and go, and metrics stay.
+/// The admission webhooks, and the bindings of policies, that have metrics of their own; configurations come and go, and metrics stay.
 const HOOKS_MAX: usize = 200;
 
 /// Counts the reviews that a host makes.
@@ -374,6 +410,11 @@ impl Metrics {
         registry.register("apiserver_admission_webhook_rejection_count", help, webhooks.rejections);
         let help = "Writes that went on without the answer of an admission webhook";
         registry.register("apiserver_admission_webhook_fail_open_count", help, webhooks.fail_opens);
+        let help = "Findings of admission policies, by what becomes of the write";
+        registry.register("apiserver_validating_admission_policy_check", help, webhooks.policy_checks);
+        let help = "The duration of judging by an admission policy that has found something, in seconds";
+        let name = "apiserver_validating_admission_policy_check_duration_seconds";
+        registry.register(name, help, webhooks.policy_durations);
         let help = "The duration of conversions by webhooks, in seconds";
         registry.register(
             "apiserver_crd_conversion_webhook_duration_seconds",

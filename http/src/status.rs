@@ -252,7 +252,7 @@ fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status 
             (None, Some(budget)) => over_budget(budget),
             (None, None) => Status::internal_error(refusal),
         },
-        PlanError::Refused(refusal) => admission(*refusal),
+        PlanError::Refused(refusal) => admission(*refusal, resource),
         PlanError::Corrupt(message) | PlanError::Unallocated(message) => Status::internal_error(message),
         error @ PlanError::WouldLose { .. } => Status::internal_error(error),
         PlanError::Internal(message) => plain_internal(message),
@@ -260,7 +260,7 @@ fn plan(error: PlanError, resource: &GroupResource, kind: &GroupKind) -> Status 
 }
 
 /// A write stops at admission (apiserver `pkg/admission/plugin/webhook/errors`, `ToStatusErr`, 1.37).
-fn admission(refusal: AdmissionRefusal) -> Status {
+fn admission(refusal: AdmissionRefusal, resource: &GroupResource) -> Status {
     let code = refusal.code();
     match refusal {
         AdmissionRefusal::Denied { hook, result } => {
@@ -280,6 +280,11 @@ fn admission(refusal: AdmissionRefusal) -> Status {
         AdmissionRefusal::NoDryRun { hook } => {
             let hook = field::go_quote(&hook);
             Status::bad_request(format!("admission webhook {hook} does not support dry run"))
+        }
+        AdmissionRefusal::ByPolicy { name, message, reason } => {
+            let status = Status::forbidden(resource, &name, message.clone());
+            let cause = Cause { reason: "".into(), message, field: String::new() };
+            Status { code, reason: reason.to_string().into(), ..status.with_cause(cause) }
         }
         AdmissionRefusal::OtherKind { kind, name, error } => Status::invalid(&kind, &name, &[error]),
         AdmissionRefusal::Late => Status::timeout("request did not complete within requested timeout", 0),

@@ -8,8 +8,8 @@ use kindom_api::Value;
 use kindom_objects::{PlanError, Refusal, StoredRegistration};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    AskedAdmission, Knowledge, Outcome, SentOptions, Target, Write, WriteOptions as Options, Written,
-    is_conclusive,
+    AccessDecider, AskedAdmission, Knowledge, Outcome, SentOptions, Target, Write, WriteOptions as Options,
+    Written, is_conclusive,
 };
 
 use crate::body::Plain;
@@ -50,6 +50,7 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
         quotas: call.state.quotas.clone(),
         admission: call.state.admission.clone().map(|admission| AskedAdmission {
             admission,
+            access: Arc::clone(call.state) as Arc<dyn AccessDecider>,
             options: sent,
             is_of_collection: false,
             warnings: Arc::default(),

@@ -116,9 +116,11 @@ DOCUMENTS = {
         "SubjectAccessReviewStatus",
     ],
     "apis__admissionregistration.k8s.io__v1": [
-        "MatchCondition", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "RuleWithOperations",
-        "ServiceReference", "ValidatingWebhook", "ValidatingWebhookConfiguration", "ValidatingWebhookConfigurationList",
-        "WebhookClientConfig",
+        "AuditAnnotation", "ExpressionWarning", "MatchCondition", "MatchResources", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "NamedRuleWithOperations", "ParamKind",
+        "ParamRef", "RuleWithOperations", "ServiceReference", "TypeChecking", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+        "ValidatingAdmissionPolicyBindingList", "ValidatingAdmissionPolicyBindingSpec", "ValidatingAdmissionPolicyList",
+        "ValidatingAdmissionPolicySpec", "ValidatingAdmissionPolicyStatus", "Validation", "ValidatingWebhook", "ValidatingWebhookConfiguration", "ValidatingWebhookConfigurationList",
+        "Variable", "WebhookClientConfig",
     ],
     "apis__certificates.k8s.io__v1": [
         "CertificateSigningRequest", "CertificateSigningRequestList", "CertificateSigningRequestSpec", "CertificateSigningRequestStatus",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use kindom_actor_kit::latest;
+use kindom_api::GroupVersionKind;
 use kindom_resource_actor::ResourceHandle;
 
 /// The types of one group, by plural.
@@ -26,6 +27,18 @@ impl RouteTable {
     /// The groups and their types.
     pub fn groups(&self) -> impl Iterator<Item = (&str, &GroupRoutes)> {
         self.groups.iter().map(|(group, types)| (group.as_str(), &**types))
+    }
+
+    /// The type whose kind this is in a version that is served.
+    #[must_use]
+    pub fn of_kind(&self, kind: &GroupVersionKind) -> Option<ResourceHandle> {
+        let is_of_kind = |handle: &&ResourceHandle| {
+            handle.spec().is_some_and(|spec| {
+                let version = spec.version(&kind.version);
+                spec.names.kind == kind.kind && version.is_some_and(|version| version.served)
+            })
+        };
+        self.groups.get(&kind.group)?.values().find(is_of_kind).cloned()
     }
 
     /// One group's types.

@@ -15,6 +15,7 @@
 //! # Sources
 //! apiserver `pkg/registry/generic/registry/store.go`, `pkg/registry/rest`, `pkg/storage/cacher` (1.37), for behaviour.
 
+mod access;
 mod actor;
 mod admission;
 mod admitting;
@@ -45,7 +46,7 @@ mod watch;
 mod webhooks;
 mod write;
 
-pub use admission::{Admission, AskedAdmission, SentOptions};
+pub use admission::{AccessDecider, Admission, AskedAdmission, ConfiguringTypes, FindKind, SentOptions};
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
@@ -58,5 +59,5 @@ pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_
 pub use snapshot::Snapshot;
 pub use turns::WriteTurns;
 pub use watch::WatchCursor;
-pub use webhooks::{EndedCall, EndedReview, NoWebhooks, ReviewFailure, Webhooks};
+pub use webhooks::{CountedFinding, EndedCall, EndedReview, NoWebhooks, ReviewFailure, Webhooks};
 pub use write::Write;

@@ -27,6 +27,9 @@ pub trait Webhooks: Send + Sync {
 
     /// Counts a question to an admission webhook that has ended.
     fn count_call(&self, call: &EndedCall<'_>);
+
+    /// Counts a finding of a policy.
+    fn count_finding(&self, finding: &CountedFinding<'_>);
 }
 
 /// No webhook is asked: each has failed.
@@ -46,6 +49,8 @@ impl Webhooks for NoWebhooks {
     fn count(&self, _review: &EndedReview<'_>) {}
 
     fn count_call(&self, _call: &EndedCall<'_>) {}
+
+    fn count_finding(&self, _finding: &CountedFinding<'_>) {}
 }
 
 /// A question to an admission webhook, for metrics (apiserver `pkg/admission/metrics`, 1.37).
@@ -65,6 +70,21 @@ pub struct EndedCall<'a> {
     pub error_type: Option<&'static str>,
     /// The write goes on without an answer.
     pub fails_open: bool,
+}
+
+/// A finding of a policy, for metrics (apiserver `pkg/admission/plugin/policy/validating/metrics`, 1.37).
+#[derive(Debug)]
+pub struct CountedFinding<'a> {
+    /// The policy's name.
+    pub policy: &'a str,
+    /// That of the binding.
+    pub binding: &'a str,
+    /// `compile_error`, `out_of_budget`, `invalid_error` or `no_error`.
+    pub error_type: &'static str,
+    /// `allow`, `deny`, `warn` or `audit`.
+    pub enforcement: &'static str,
+    /// The time that all expressions of the policy took.
+    pub took: Duration,
 }
 
 /// A review that was asked, for metrics.

@@ -29,7 +29,7 @@ use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{Admission, Deps, ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::{Admission, ConfiguringTypes, Deps, ResourceHandle, Target, WriteOptions};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
@@ -292,19 +292,28 @@ async fn serving(
     let later_events = events.face(later_events(&*events.spec().ok_or("events have no type")?));
     let served =
         others.iter().cloned().chain([later_events.clone()]).filter(|_| profile > kinds::Profile::Minimal);
-    let admission = match profile {
+    let configuring = match profile {
         kinds::Profile::Minimal => None,
         _ => {
             let faces =
                 [&third_party, &aggregated, &later_events].into_iter().chain([&registrations, &events]);
-            let faces = faces.filter_map(ResourceHandle::spec).collect();
-            let mutating = of_plural("mutatingwebhookconfigurations")?;
-            Some(Admission::new(mutating, of_plural("validatingwebhookconfigurations")?, faces))
+            let faces: Vec<_> = faces.filter_map(ResourceHandle::spec).collect();
+            let types = ConfiguringTypes {
+                mutating: of_plural("mutatingwebhookconfigurations")?,
+                validating: of_plural("validatingwebhookconfigurations")?,
+                policies: of_plural("validatingadmissionpolicies")?,
+                bindings: of_plural("validatingadmissionpolicybindings")?,
+            };
+            Some((types, faces))
         }
     };
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(served);
     let of_kinds = RegistryOptions { strategies: kinds.strategies(), ..RegistryOptions::default() };
     let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, of_kinds)?;
+    let admission = configuring.map(|(types, faces)| {
+        let routes = Arc::clone(registry.routes());
+        Admission::new(types, faces, Arc::new(move |kind| routes.table().of_kind(kind)))
+    });
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
     if aggregator.is_some() {

@@ -27,7 +27,7 @@ use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
 use kindom_objects::webhook_client::{WebhookClient, WebhookPlace};
-use kindom_resource_actor::{EndedCall, EndedReview, Webhooks};
+use kindom_resource_actor::{CountedFinding, EndedCall, EndedReview, Webhooks};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use rustls::pki_types::ServerName;
@@ -262,6 +262,10 @@ impl Webhooks for WebhookClients {
 
     fn count_call(&self, call: &EndedCall<'_>) {
         self.metrics.count_call(call);
+    }
+
+    fn count_finding(&self, finding: &CountedFinding<'_>) {
+        self.metrics.count_finding(finding);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use kindom_actor_kit::dear;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{ANONYMOUS, User};
@@ -12,7 +13,7 @@ use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::review::{Access, Action, Identified, Inquiry, Verdict};
 use kindom_objects::version::CompiledVersion;
 use kindom_objects::{RuleContext, Unreadable};
-use kindom_resource_actor::WriteError;
+use kindom_resource_actor::{AccessDecider, WriteError};
 
 use crate::RequestError;
 use crate::authn::{AccessQuestion, Attributes, Decision, Presented, authorize};
@@ -105,6 +106,18 @@ async fn may(state: &State, user: &User, action: &Action) -> Access {
         Ok(Decision::Denied(why)) => Access { denied: true, reason: why.to_string(), ..Access::default() },
         Ok(Decision::NoOpinion(why)) => Access { reason: why.to_string(), ..Access::default() },
         Err(error) => Access { error: error.to_string(), ..Access::default() },
+    }
+}
+
+impl AccessDecider for State {
+    fn decide(self: Arc<Self>, user: Arc<User>, action: Action) -> BoxFuture<'static, Access> {
+        Box::pin(async move {
+            // Where this server decides, a service account may do what it may once it has shown its token.
+            match self.delegation.authorization.is_some() {
+                true => may(&self, &user, &action).await,
+                false => may(&self, &User::clone(&user).authenticated(), &action).await,
+            }
+        })
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod access_log;
 mod accounts;
+mod admission_policies;
 mod admission_webhooks;
 mod aggregation;
 mod aggregator;

@@ -1,12 +1,16 @@
-//! Admission webhooks, as pure code sees them: which of them are asked about a write, what they are sent, and what their answers
-//! do. Asking is the driver's.
+//! Admission, as pure code sees it: the webhooks and policies that are about a write, what webhooks are sent and what their answers
+//! do, and how policies judge. Asking is the driver's.
 //!
 //! # Sources
-//! apiserver `pkg/admission/plugin/webhook` (1.37), for all texts and the order of everything.
+//! apiserver `pkg/admission/plugin/{webhook,policy,cel}` (1.37), for all texts and the order of everything.
 
 mod answer;
 mod condition;
+mod environment;
+mod evaluation;
 mod hook;
+mod matching;
+mod policy;
 mod refusal;
 mod request;
 mod rule;
@@ -14,13 +18,18 @@ mod rule;
 mod tests;
 
 pub use answer::{Answer, read};
-pub use condition::Conditions;
 pub(crate) use condition::check_condition;
-pub use hook::{Hook, Labels};
+pub use condition::{Conditions, Undecided};
+pub use evaluation::{Inputs, Pending};
+pub use hook::Hook;
+pub use matching::{Labels, Matching};
+pub(crate) use policy::Compiled as CompiledPolicy;
+pub use policy::{Binding, Enforcement, Finding, ParamRef, Policy};
 pub use refusal::AdmissionRefusal;
 pub use request::{review, review_request};
 
 use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value};
+pub use kindom_cel::library::authorization::{Check, CheckedOn, Checks, Decision};
 pub use kindom_codec::{SCHEME, type_of};
 
 /// A write, as admission asks about it.

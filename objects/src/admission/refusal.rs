@@ -1,4 +1,7 @@
-//! The refusals of writes that webhooks are asked about (`errors/statuserror.go`, `mutating/dispatcher.go`).
+//! The refusals of writes by webhooks and policies (`webhook/errors/statuserror.go`, `webhook/mutating/dispatcher.go`,
+//! `policy/validating/policy_decision.go`).
+
+use std::sync::Arc;
 
 use kindom_api::GroupKind;
 use kindom_api::Value;
@@ -27,6 +30,15 @@ pub enum AdmissionRefusal {
         name: String,
         /// The error.
         error: Error,
+    },
+    /// A policy refuses it.
+    ByPolicy {
+        /// The object's name, or a word in its place.
+        name: String,
+        /// The whole message.
+        message: String,
+        /// The reason, which is one of those that a policy may give.
+        reason: Arc<str>,
     },
     /// The time of the request is over.
     Late,
@@ -60,6 +72,11 @@ impl AdmissionRefusal {
                 code.filter(|code| (400..=599).contains(code)).unwrap_or(400)
             }
             Self::NoDryRun { .. } => 400,
+            Self::ByPolicy { reason, .. } => match &**reason {
+                "Forbidden" => 403,
+                "RequestEntityTooLarge" => 413,
+                _ => 422,
+            },
             Self::OtherKind { .. } => 422,
             Self::Late => 504,
             Self::Internal(_) => 500,

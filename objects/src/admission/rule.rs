@@ -1,18 +1,20 @@
-//! The rules by which webhooks name what they are asked about (`predicates/rules/rules.go`).
+//! The rules by which webhooks and policies name what they are about (`predicates/rules/rules.go`).
 
 use kindom_api::{GroupVersionResource, Value};
 
 use super::Attributes;
 
-/// One of them.
+/// A rule of a webhook or a policy.
 #[derive(Debug)]
-pub(super) struct HookRule {
+pub(super) struct MatchRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
     /// With their subresources.
     resources: Vec<(String, String)>,
     scope: String,
+    /// The names of objects; empty for all.
+    names: Vec<String>,
 }
 
 fn texts(rule: &Value, field: &str) -> Vec<String> {
@@ -28,7 +30,7 @@ fn is(wanted: &str, found: &str) -> bool {
     wanted == "*" || wanted == found
 }
 
-impl HookRule {
+impl MatchRule {
     /// That of a configuration, which was validated when it was written.
     pub(super) fn of(rule: &Value) -> Self {
         let split = |resource: String| match resource.split_once('/') {
@@ -41,6 +43,7 @@ impl HookRule {
             versions: texts(rule, "apiVersions"),
             resources: texts(rule, "resources").into_iter().map(split).collect(),
             scope: rule.text_at(&["scope"]).to_owned(),
+            names: texts(rule, "resourceNames"),
         }
     }
 
@@ -53,6 +56,7 @@ impl HookRule {
             && self.resources.iter().any(|(wanted, subresource)| {
                 is(wanted, &resource.resource) && is(subresource, attributes.subresource)
             })
+            && (self.names.is_empty() || self.names.iter().any(|name| name == attributes.name))
     }
 
     fn is_in_scope(&self, attributes: &Attributes<'_>, resource: &GroupVersionResource) -> bool {

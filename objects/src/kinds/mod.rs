@@ -11,6 +11,8 @@ use crate::TypeSpec;
 use service::ServiceNetwork;
 
 mod access_review;
+mod admission_match;
+mod admission_policy;
 pub mod api_service;
 mod autoscaler;
 mod batch;
@@ -120,6 +122,7 @@ fn control_plane(network: &ServiceNetwork) -> Vec<TypeSpec> {
     types.extend(rbac::rbac());
     types.extend(flow_control::flow_control());
     types.extend(webhook_configuration::webhook_configurations());
+    types.extend(admission_policy::admission_policies());
     types
 }
 

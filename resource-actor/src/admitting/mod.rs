@@ -1,8 +1,11 @@
-//! Asks admission webhooks about a write: before its plan, to change the object, and before its commit, to judge it.
+//! Has a write admitted: webhooks may change the object before its plan, and policies and webhooks judge it before its commit.
 //!
 //! Sources: apiserver `pkg/admission/plugin/webhook/{generic,mutating,validating}`, `pkg/admission/reinvocation.go` (1.37).
 
 mod forms;
+mod params;
+mod policies;
+mod states;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +18,8 @@ use kindom_api::field;
 use kindom_api::{GroupVersionResource, Value, object};
 use kindom_managed_fields::validate;
 use kindom_objects::admission::{
-    AdmissionRefusal, Answer, Attributes, Hook, Labels, Operation, Place, read, review, review_request,
+    AdmissionRefusal, Answer, Attributes, Checks, Hook, Inputs, Labels, Matching, Operation, Place,
+    Undecided, read, review, review_request,
 };
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::owner_references::{self, Stage};
@@ -25,7 +29,8 @@ use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 
 use crate::ResourceHandle;
-use crate::admission::{AskedAdmission, Compiled, Configurations, SentOptions};
+use crate::access::AskedChecks;
+use crate::admission::{AskedAdmission, BoundPolicies, Compiled, FindKind, SentOptions};
 use crate::cost;
 use crate::driver::{Attempt, Desired, Scales, Step};
 use crate::error::WriteError;
@@ -33,6 +38,7 @@ use crate::panics::caught;
 use crate::request::{Knowledge, Target, WriteOptions};
 use crate::scale::scale_to;
 use crate::webhooks::EndedCall;
+use states::States;
 
 /// The webhooks that judge one write at a time: each is sent both objects.
 const JUDGES_AT_ONCE: usize = 16;
@@ -95,8 +101,11 @@ pub(crate) struct Admitting<'a> {
     asked: &'a AskedAdmission,
     /// Those of the client's object and of the one that it replaces.
     bytes: usize,
-    mutating: Option<Arc<Compiled>>,
-    validating: Option<Arc<Compiled>>,
+    mutating: Option<Arc<Compiled<Vec<Hook>>>>,
+    validating: Option<Arc<Compiled<Vec<Hook>>>>,
+    policies: Option<BoundPolicies>,
+    find_kind: &'a FindKind,
+    checks: Arc<AskedChecks>,
     /// The type in its other versions, and the places by which rules name those.
     others: (Vec<(Arc<TypeSpec>, String)>, Vec<Place>),
     /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
@@ -155,14 +164,17 @@ impl ResourceHandle {
     ) -> Result<Option<Admitting<'a>>, WriteError> {
         let spec = &attempt.rules.spec;
         let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt(spec)) else { return Ok(None) };
-        let Configurations { mutating, validating, faces } = asked.admission.configurations();
-        let mutating = mutating.hooks(options.deadline).await?;
-        let validating = validating.hooks(options.deadline).await?;
-        if mutating.is_none() && validating.is_none() {
+        let configurations = asked.admission.configurations();
+        let mutating = configurations.mutating.current(options.deadline).await?;
+        let validating = configurations.validating.current(options.deadline).await?;
+        let policies = configurations.bound(options.deadline).await?;
+        if mutating.is_none() && validating.is_none() && policies.is_none() {
             return Ok(None);
         }
-        dear([&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost()).sum()).await?;
-        let others = others(spec, target, faces);
+        let of_policies = policies.iter().map(|of| of.policies.cost() + of.bindings.cost());
+        let of_webhooks = [&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost());
+        dear(of_policies.chain(of_webhooks).sum()).await?;
+        let others = others(spec, target, &configurations.faces);
         let handle = self;
         Ok(Some(Admitting {
             handle,
@@ -173,6 +185,9 @@ impl ResourceHandle {
             bytes,
             mutating,
             validating,
+            policies,
+            find_kind: &*configurations.find_kind,
+            checks: Arc::default(),
             others,
             made: AtomicUsize::new(0),
             has_waited: AtomicBool::new(false),
@@ -215,6 +230,11 @@ fn options(operation: Operation, sent: &SentOptions) -> Value {
     options
 }
 
+/// Returns true if one of the webhooks selects by the labels of namespaces.
+fn by_namespaces(hooks: &[(&Hook, &Place)]) -> bool {
+    hooks.iter().any(|(hook, _)| hook.matching.selects_namespaces())
+}
+
 fn own_labels(object: Option<&Value>) -> Labels<'_> {
     object.map_or(Labels::None, Labels::Own)
 }
@@ -245,14 +265,19 @@ impl<'a> Admitting<'a> {
         }
     }
 
+    /// The place by which rules name a write.
+    fn place_of<'h>(&'h self, matching: &Matching, attributes: &'h Attributes<'h>) -> Option<&'h Place> {
+        matching.place(attributes, || self.others.1.as_slice())
+    }
+
     /// The webhooks whose rules name a write, each with the place by which it does.
     fn named<'h>(
         &'h self,
-        hooks: &'h Option<Arc<Compiled>>,
+        hooks: &'h Option<Arc<Compiled<Vec<Hook>>>>,
         attributes: &'h Attributes<'h>,
     ) -> Vec<(&'h Hook, &'h Place)> {
         let hooks = hooks.iter().flat_map(|compiled| compiled.hooks());
-        let place = |hook: &'h Hook| Some((hook, hook.place(attributes, || self.others.1.as_slice())?));
+        let place = |hook: &'h Hook| Some((hook, self.place_of(&hook.matching, attributes)?));
         hooks.filter_map(place).collect()
     }
 
@@ -280,7 +305,11 @@ impl<'a> Admitting<'a> {
         };
         let attributes = self.attributes(operation, &name);
         let changes = !self.named(&self.mutating, &attributes).is_empty();
-        if !changes && self.named(&self.validating, &attributes).is_empty() {
+        let is_judged = || {
+            !self.named(&self.validating, &attributes).is_empty()
+                || !self.named_policies(&attributes).is_empty()
+        };
+        if !changes && !is_judged() {
             return Ok(desired);
         }
         if self.options.knowledge == Knowledge::Guess {
@@ -396,15 +425,15 @@ impl<'a> Admitting<'a> {
         self.judge_states(&attributes, new.as_ref(), old, conversions).await
     }
 
-    /// The namespace of a write, if a webhook selects by its labels.
+    /// The namespace of a write, if it is needed.
     async fn namespace(
         &self,
-        hooks: &[(&Hook, &Place)],
+        is_needed: bool,
         attributes: &Attributes<'_>,
     ) -> Result<Option<Arc<StoredObject>>, WriteError> {
-        let (namespace, is_asked) =
-            (attributes.namespace, hooks.iter().any(|(hook, _)| hook.selects_namespaces()));
-        let Some(namespaces) = self.options.namespaces.as_ref().filter(|_| is_asked && !namespace.is_empty())
+        let namespace = attributes.namespace;
+        let Some(namespaces) =
+            self.options.namespaces.as_ref().filter(|_| is_needed && !namespace.is_empty())
         else {
             return Ok(None);
         };
@@ -445,7 +474,7 @@ impl<'a> Admitting<'a> {
         conversions: &mut Conversions,
     ) -> Result<(), WriteError> {
         let hooks = self.named(&self.mutating, attributes);
-        let namespace = self.namespace(&hooks, attributes).await?;
+        let namespace = self.namespace(by_namespaces(&hooks), attributes).await?;
         let managed = subject.object().and_then(|object| object.at(&["metadata", "managedFields"])).cloned();
         let mut again = Reinvocation::default();
         let mut has_changed = false;
@@ -455,7 +484,7 @@ impl<'a> Admitting<'a> {
                     continue;
                 }
                 let (new, old) = (own_labels(subject.object()), own_labels(subject.old()));
-                if !hook.selects(self.labels(namespace.as_deref(), new), new, old) {
+                if !hook.matching.selects(self.labels(namespace.as_deref(), new), new, old) {
                     continue;
                 }
                 let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
@@ -549,7 +578,7 @@ impl<'a> Admitting<'a> {
         Ok(Some(true))
     }
 
-    /// Has webhooks judge a write: `new` is the object as it will be stored, and `old` as it is stored.
+    /// Has policies, then webhooks, judge a write: `new` is the object as it will be stored, and `old` as it is stored.
     async fn judge_states(
         &self,
         attributes: &Attributes<'_>,
@@ -557,42 +586,24 @@ impl<'a> Admitting<'a> {
         old: Option<&Arc<StoredObject>>,
         conversions: &mut Conversions,
     ) -> Result<(), WriteError> {
+        let is_scale = self.target.subresource == Some(Subresource::Scale);
+        let mut states = States::new(attributes.operation, is_scale, new, old);
+        self.judge_by_policies(attributes, &mut states, conversions).await?;
         let hooks = self.named(&self.validating, attributes);
         if hooks.is_empty() {
             return Ok(());
         }
-        let namespace = self.namespace(&hooks, attributes).await?;
-        let bytes: usize = [new, old].into_iter().flatten().map(|object| object.json().len()).sum();
-        // The objects in each version that a webhook wants them in.
-        let mut shown: Vec<(&Place, Option<Value>, Option<Value>)> = Vec::new();
+        let namespace = self.namespace(by_namespaces(&hooks), attributes).await?;
+        let [new_labels, old_labels] = states.labels();
+        let namespace_labels = self.labels(namespace.as_deref(), new_labels);
         let mut relevant = Vec::new();
-        static NO_LABELS: Value = Value::Null;
-        let is_scale = self.target.subresource == Some(Subresource::Scale);
-        let [new_labels, old_labels] = [new, old].map(|object| match object {
-            Some(_) if is_scale => Labels::Own(&NO_LABELS),
-            Some(object) => Labels::Stored(object),
-            None => Labels::None,
-        });
         for (hook, place) in &hooks {
             // Nobody converts for a webhook that is not asked.
-            if !hook.selects(self.labels(namespace.as_deref(), new_labels), new_labels, old_labels) {
+            if !hook.matching.selects(namespace_labels, new_labels, old_labels) {
                 continue;
             }
-            let at = match shown.iter().position(|(known, ..)| known == place) {
-                Some(at) => at,
-                None => {
-                    dear(cost::parse(bytes)).await?;
-                    let mut new = self.stored_as(new, place, conversions).await?;
-                    if let (Operation::Create, Some(object)) = (attributes.operation, &mut new) {
-                        metadata_mut(object).remove("resourceVersion");
-                    }
-                    let old = self.stored_as(old, place, conversions).await?;
-                    shown.push((place, new, old));
-                    shown.len() - 1
-                }
-            };
-            let Some((_, new, old)) = shown.get(at) else { continue };
-            let (new, old) = (new.as_ref(), old.as_ref());
+            let at = self.show(&mut states, place, conversions).await?;
+            let (new, old) = states.shown(at);
             let request = review_request(attributes, place);
             if self.meets_conditions(hook, &request, new, old).await? {
                 relevant.push((*hook, request, at));
@@ -603,12 +614,11 @@ impl<'a> Admitting<'a> {
         }
         self.refuse_if_late()?;
         let calls = relevant.iter().map(|(hook, request, at)| {
-            let (new, old) =
-                shown.get(*at).map_or((None, None), |(_, new, old)| (new.as_ref(), old.as_ref()));
+            let (new, old) = states.shown(*at);
             self.call(Question { part: Part::Judge, hook, request, new, old })
         });
         let calls: Vec<_> = calls.collect();
-        let at_once = (JUDGED_BYTES_MAX / bytes.max(1)).clamp(1, JUDGES_AT_ONCE);
+        let at_once = (JUDGED_BYTES_MAX / states.bytes().max(1)).clamp(1, JUDGES_AT_ONCE);
         let answers: Vec<_> = futures::stream::iter(calls).buffered(at_once).collect().await;
         for ((hook, ..), answer) in relevant.iter().zip(answers) {
             if let Err(stop) = answer {
@@ -651,11 +661,20 @@ impl<'a> Admitting<'a> {
         if hook.conditions.is_empty() {
             return Ok(true);
         }
-        dear(self.estimate().max(DEAR)).await?;
-        self.refuse_if_late()?;
-        hook.conditions.hold(request, new, old).map_err(|message| {
-            PlanError::Forbidden { name: request.text_at(&["name"]).to_owned(), message }.into()
-        })
+        let checks: Arc<dyn Checks> = self.checks.clone();
+        let inputs = Inputs { request, object: new, old, namespace: None, params: None, checks: &checks };
+        loop {
+            dear(self.estimate().max(DEAR)).await?;
+            self.refuse_if_late()?;
+            match hook.conditions.hold(&inputs) {
+                Ok(holds) => return Ok(holds),
+                Err(Undecided::Pending) => self.ask_access().await,
+                Err(Undecided::Failed(message)) => {
+                    let name = request.text_at(&["name"]).to_owned();
+                    return Err(PlanError::Forbidden { name, message }.into());
+                }
+            }
+        }
     }
 
     /// Asks a webhook.

@@ -12,6 +12,7 @@ use kindom_api::{Map, Value};
 use kindom_schema::columns::{Columns, TableColumn, age, name_column};
 
 use crate::declared::Declared;
+use crate::kinds::admission_match::{RESERVED, STATIC};
 use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::metadata_update;
 use crate::kinds::table_column;
@@ -25,10 +26,6 @@ static VALIDATING: Declared =
     Declared::catalogued("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
 static MUTATING: Declared =
     Declared::catalogued("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration");
-/// The end of names that belong to configurations in files.
-const STATIC: &str = ".static.k8s.io";
-const RESERVED: &str = "names ending with \".static.k8s.io\" are reserved for static manifest-based configurations and \
-                        cannot be managed via the API";
 
 /// Both kinds as built-in types.
 pub(super) fn webhook_configurations() -> [TypeSpec; 2] {

@@ -8,18 +8,14 @@ use std::collections::HashSet;
 use kindom_api::Value;
 use kindom_api::crd::ServiceReference;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_api::meta::names::{
-    is_dns1035_label, is_dns1123_subdomain, is_qualified_name, name_is_dns_subdomain,
-};
+use kindom_api::meta::names::{is_dns1035_label, is_dns1123_subdomain, name_is_dns_subdomain};
 use kindom_api::meta::validate_object_meta;
 use kindom_schema::crd::validate_webhook_address;
 
-use super::rule;
-use crate::admission::check_condition;
+use crate::kinds::admission_match::{validate_conditions, validate_rule};
 use crate::kinds::fields::{items, number, part, text};
 use crate::kinds::label_selector;
 
-const CONDITIONS_MAX: usize = 64;
 const SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
 /// `ValidateValidatingWebhookConfiguration` and `ValidateMutatingWebhookConfiguration`
@@ -38,7 +34,8 @@ pub(super) fn validate(configuration: &Value, old: Option<&Value>) -> ErrorList 
         let at = at.index(index);
         validate_webhook(webhook, &at, &mut errors);
         if has_new_conditions {
-            validate_conditions(items(webhook, "matchConditions"), &at.child("matchConditions"), &mut errors);
+            let conditions = items(webhook, "matchConditions");
+            validate_conditions(conditions, false, &at.child("matchConditions"), &mut errors);
         }
         validate_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
         let name = text(webhook, "name");
@@ -54,7 +51,7 @@ fn validate_webhook(webhook: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     validate_name(text(webhook, "name"), &at.child("name"), errors);
     let rules = at.child("rules");
     for (index, of) in items(webhook, "rules").iter().enumerate() {
-        rule::validate(of, &rules.index(index), errors);
+        validate_rule(of, &rules.index(index), errors);
     }
     let one_of = |field: &str, allowed: &[&str], errors: &mut ErrorList| {
         if let Some(found) = part(webhook, field).as_str().filter(|found| !allowed.contains(found)) {
@@ -130,31 +127,5 @@ fn validate_versions(webhook: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if !seen.contains("v1") && !seen.contains("v1beta1") {
         let found = part(webhook, "admissionReviewVersions").clone();
         errors.push(Error::invalid(at, found, "must include at least one of v1, v1beta1"));
-    }
-}
-
-/// `validateMatchConditions`
-fn validate_conditions(conditions: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
-    if conditions.len() > CONDITIONS_MAX {
-        errors.push(Error::too_many(at, conditions.len(), CONDITIONS_MAX));
-    }
-    let mut names = HashSet::new();
-    for (index, condition) in conditions.iter().enumerate() {
-        let at = at.index(index);
-        let (name, at_name) = (text(condition, "name"), at.child("name"));
-        let expression = text(condition, "expression").trim();
-        if expression.is_empty() {
-            errors.push(Error::required(&at.child("expression"), ""));
-        } else if let Err(why) = check_condition(expression) {
-            errors.push(Error::invalid(&at.child("expression"), expression, why));
-        }
-        if name.is_empty() {
-            errors.push(Error::required(&at_name, ""));
-            continue;
-        }
-        errors.extend(is_qualified_name(name).into_iter().map(|why| Error::invalid(&at_name, name, why)));
-        if !names.insert(name) {
-            errors.push(Error::duplicate(&at_name, name));
-        }
     }
 }

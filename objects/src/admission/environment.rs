@@ -1,0 +1,322 @@
+//! The variables of expressions on writes, and their types (`pkg/admission/plugin/cel/compile.go`, `composition.go`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use kindom_cel::ast::{Ast, Kind as Node};
+use kindom_cel::check::{Reference, check};
+use kindom_cel::decl::{Decl, Kind, Object};
+use kindom_cel::eval::Program;
+use kindom_cel::parse::{Issues, parse};
+use kindom_cel::types::Type;
+
+/// The places of some variables. Every expression has those before [`slot::COUNT`], declared or not, as [`TYPES`] has them.
+pub(super) mod slot {
+    pub(in crate::admission) const PARAMS: usize = 4;
+    pub(in crate::admission) const AUTHORIZER: usize = 5;
+    pub(in crate::admission) const REQUEST_RESOURCE: usize = 6;
+    pub(in crate::admission) const COMPOSED: usize = 7;
+    /// The number of them; behind them are the composed variables that an expression names.
+    pub(in crate::admission) const COUNT: usize = 8;
+}
+
+/// The name of the composed variables' object.
+const COMPOSED: &str = "variables";
+
+/// The types of the variables that are always there, by their places.
+static TYPES: LazyLock<[(&str, Type); slot::COMPOSED]> = LazyLock::new(|| {
+    [
+        ("object", Type::Dyn),
+        ("oldObject", Type::Dyn),
+        ("request", request_type().to_type()),
+        ("namespaceObject", namespace_type().to_type()),
+        ("params", Type::Dyn),
+        ("authorizer", Type::Opaque("kubernetes.authorization.Authorizer")),
+        ("authorizer.requestResource", Type::Opaque("kubernetes.authorization.ResourceCheck")),
+    ]
+});
+
+/// The type that the value of an expression has to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Any,
+    Bool,
+    String,
+    /// A string or null.
+    Text,
+}
+
+impl Wanted {
+    fn check(self, found: &Type) -> Result<(), String> {
+        match (self, found) {
+            (Self::Any, _)
+            | (Self::Bool, Type::Bool)
+            | (Self::String, Type::String)
+            | (Self::Text, Type::String | Type::Null) => Ok(()),
+            (Self::Bool, _) => Err(format!("must evaluate to bool but got {}", name(found))),
+            (Self::String, _) => Err(format!("must evaluate to string but got {}", name(found))),
+            (Self::Text, _) => {
+                Err(format!("must evaluate to one of [string null_type] but got {}", name(found)))
+            }
+        }
+    }
+}
+
+/// A type as Go prints it (`types.Type.String`).
+fn name(of: &Type) -> String {
+    match of {
+        Type::Null => "null_type".to_owned(),
+        Type::Duration => "google.protobuf.Duration".to_owned(),
+        Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+        Type::List(item) => format!("list({})", name(item)),
+        Type::Map(parts) => format!("map({}, {})", name(&parts.0), name(&parts.1)),
+        Type::Optional(of) => format!("optional_type({})", name(of)),
+        Type::Type(of) => format!("type({})", name(of)),
+        other => other.to_string(),
+    }
+}
+
+/// An expression, ready to be evaluated.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    /// As it was written.
+    pub(super) source: String,
+    /// Or why it does not compile.
+    pub(super) program: Result<Program, String>,
+    /// The composed variables behind [`slot::COUNT`], by their places in the composition.
+    pub(super) names: Vec<u32>,
+    /// If it takes the composed variables as one object, the number that there were before it.
+    pub(super) takes: Option<u32>,
+}
+
+impl Expression {
+    /// The reason why it does not compile.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
+    }
+}
+
+/// A compiler of expressions that share composed variables, which it is given one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Composition {
+    /// There are parameters.
+    has_params: bool,
+    /// `variables` is declared.
+    composes: bool,
+    /// By name; of two with one name, the later.
+    by_name: HashMap<String, (u32, Decl)>,
+    /// By place.
+    pub(crate) variables: Vec<(String, Expression)>,
+}
+
+impl Composition {
+    /// Without variables yet; expressions may name parameters, or variables that are composed.
+    pub(crate) fn new(has_params: bool, composes: bool) -> Self {
+        Self { has_params, composes, ..Self::default() }
+    }
+
+    /// Adds a variable, which later expressions may name, even if its own does not compile.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub(crate) fn add(&mut self, name: &str, source: &str) -> Result<(), String> {
+        let (expression, found) = self.compiled(source, Wanted::Any, true);
+        let why = expression.error().map(str::to_owned);
+        let decl = found.as_ref().map(decl_of).unwrap_or_default();
+        self.by_name.insert(name.to_owned(), (self.known(), decl));
+        self.variables.push((name.to_owned(), expression));
+        why.map_or(Ok(()), Err)
+    }
+
+    fn known(&self) -> u32 {
+        u32::try_from(self.variables.len()).unwrap_or(u32::MAX)
+    }
+
+    /// An expression of some type. Only one that `may_ask` has an authorizer.
+    pub(crate) fn compile(&self, source: &str, wanted: Wanted, may_ask: bool) -> Expression {
+        self.compiled(source, wanted, may_ask).0
+    }
+
+    fn compiled(&self, source: &str, wanted: Wanted, may_ask: bool) -> (Expression, Option<Type>) {
+        let mut made = Expression {
+            source: source.to_owned(),
+            program: Err(String::new()),
+            names: Vec::new(),
+            takes: None,
+        };
+        let mut found = None;
+        made.program = self.program(source, wanted, may_ask, &mut made, &mut found);
+        (made, found)
+    }
+
+    fn program(
+        &self,
+        source: &str,
+        wanted: Wanted,
+        may_ask: bool,
+        made: &mut Expression,
+        found: &mut Option<Type>,
+    ) -> Result<Program, String> {
+        let failed = |issues| format!("compilation failed: {}", Issues::new(source, issues));
+        let ast = parse(source).map_err(failed)?;
+        // Only what the expression names is declared: there may be a great many variables.
+        let named: Vec<(String, u32, Decl)> = match self.composes {
+            true => fields_named(&ast).into_iter().filter_map(|name| self.field(name)).collect(),
+            false => Vec::new(),
+        };
+        let fields = named.iter().map(|(name, _, decl)| (name.as_str().into(), decl.clone())).collect();
+        let object = Object { name: "kubernetes.variables".to_owned(), fields };
+        let qualified: Vec<String> = named.iter().map(|(name, ..)| format!("{COMPOSED}.{name}")).collect();
+        // No name is empty.
+        let declared = |is_declared: bool, name| if is_declared { name } else { "" };
+        let mut variables: Vec<(&str, Type)> = TYPES.to_vec();
+        for (place, is_declared) in
+            [(slot::PARAMS, self.has_params), (slot::AUTHORIZER, may_ask), (slot::REQUEST_RESOURCE, may_ask)]
+        {
+            if let Some((name, _)) = variables.get_mut(place) {
+                *name = declared(is_declared, name);
+            }
+        }
+        variables.push((declared(self.composes, COMPOSED), Type::Object(Arc::new(object))));
+        variables
+            .extend(qualified.iter().map(String::as_str).zip(named.iter().map(|(.., decl)| decl.to_type())));
+        made.names = named.iter().map(|(_, place, _)| *place).collect();
+        let checked = check(ast, &variables).map_err(failed)?;
+        let is_composed =
+            |to: &Reference| matches!(to, Reference::Variable(at) if *at as usize == slot::COMPOSED);
+        made.takes = checked.references.iter().any(is_composed).then(|| self.known());
+        let result = checked.result();
+        *found = Some(result.clone());
+        wanted.check(result)?;
+        let program =
+            Program::plan(&checked).map_err(|why| format!("program instantiation failed: {why}"))?;
+        Ok(program.with_fields_from(u32::try_from(slot::COUNT).unwrap_or(u32::MAX)))
+    }
+
+    fn field(&self, name: &str) -> Option<(String, u32, Decl)> {
+        self.by_name.get(name).map(|(place, decl)| (name.to_owned(), *place, decl.clone()))
+    }
+}
+
+/// The fields of the composed variables' object that an expression names.
+fn fields_named(ast: &Ast) -> BTreeSet<&str> {
+    let is_composed =
+        |id: u32| matches!(&ast.get(id).kind, Node::Ident(name) if name.trim_start_matches('.') == COMPOSED);
+    let field = |node: &'_ Node| match node {
+        Node::Select { operand, .. } => is_composed(*operand),
+        _ => false,
+    };
+    let named = ast.exprs.iter().filter(|expr| field(&expr.kind));
+    named
+        .filter_map(|expr| match &expr.kind {
+            Node::Select { field, .. } => Some(&**field),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The declaration of a variable by the type of its expression (`convertCelTypeToDeclType`).
+fn decl_of(found: &Type) -> Decl {
+    let kind = match found {
+        Type::List(item) => Kind::List(Arc::new(decl_of(item))),
+        Type::Map(parts) => Kind::Map(Arc::new((decl_of(&parts.0), decl_of(&parts.1)))),
+        Type::Bool
+        | Type::Bytes
+        | Type::Double
+        | Type::Duration
+        | Type::Int
+        | Type::Null
+        | Type::String
+        | Type::Timestamp
+        | Type::Uint => Kind::Plain(found.clone()),
+        _ => Kind::default(),
+    };
+    Decl { kind, ..Decl::default() }
+}
+
+fn plain(of: Type) -> Decl {
+    Decl { kind: Kind::Plain(of), ..Decl::default() }
+}
+
+fn text() -> Decl {
+    plain(Type::String)
+}
+
+fn texts() -> Decl {
+    Decl { kind: Kind::List(Arc::new(text())), ..Decl::default() }
+}
+
+fn by_text(value: Decl) -> Decl {
+    Decl { kind: Kind::Map(Arc::new((text(), value))), ..Decl::default() }
+}
+
+fn object<const N: usize>(name: &str, fields: [(&str, Decl); N]) -> Decl {
+    let fields: BTreeMap<Box<str>, Decl> =
+        fields.into_iter().map(|(name, decl)| (name.into(), decl)).collect();
+    Decl { kind: Kind::Object(Arc::new(Object { name: name.to_owned(), fields })), ..Decl::default() }
+}
+
+/// `BuildRequestType`
+fn request_type() -> Decl {
+    let named =
+        |name, last: &'static str| object(name, [("group", text()), ("version", text()), (last, text())]);
+    let kind = || named("kubernetes.GroupVersionKind", "kind");
+    let resource = || named("kubernetes.GroupVersionResource", "resource");
+    let user = object(
+        "kubernetes.UserInfo",
+        [("username", text()), ("uid", text()), ("groups", texts()), ("extra", by_text(texts()))],
+    );
+    object(
+        "kubernetes.AdmissionRequest",
+        [
+            ("kind", kind()),
+            ("resource", resource()),
+            ("subResource", text()),
+            ("requestKind", kind()),
+            ("requestResource", resource()),
+            ("requestSubResource", text()),
+            ("name", text()),
+            ("namespace", text()),
+            ("operation", text()),
+            ("userInfo", user),
+            ("dryRun", plain(Type::Bool)),
+            ("options", plain(Type::Dyn)),
+        ],
+    )
+}
+
+/// `BuildNamespaceType`
+fn namespace_type() -> Decl {
+    let time = || plain(Type::Timestamp);
+    let spec = object("kubernetes.NamespaceSpec", [("finalizers", texts())]);
+    let condition = object(
+        "kubernetes.NamespaceCondition",
+        [
+            ("status", text()),
+            ("type", text()),
+            ("lastTransitionTime", time()),
+            ("message", text()),
+            ("reason", text()),
+        ],
+    );
+    let conditions = Decl { kind: Kind::List(Arc::new(condition)), ..Decl::default() };
+    let status = object("kubernetes.NamespaceStatus", [("conditions", conditions), ("phase", text())]);
+    let metadata = object(
+        "kubernetes.NamespaceMetadata",
+        [
+            ("name", text()),
+            ("generateName", text()),
+            ("namespace", text()),
+            ("labels", by_text(text())),
+            ("annotations", by_text(text())),
+            ("UID", text()),
+            ("creationTimestamp", time()),
+            ("deletionGracePeriodSeconds", plain(Type::Int)),
+            ("deletionTimestamp", time()),
+            ("generation", plain(Type::Int)),
+            ("resourceVersion", text()),
+            ("finalizers", texts()),
+        ],
+    );
+    object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
+}
