@@ -20,7 +20,7 @@ use kindom_formats::Pattern;
 use kindom_formats::pattern::Budget;
 
 use crate::library::{Function, Overload};
-use crate::value::{EvalError, PATTERNS_MAX, Value};
+use crate::value::{EvalError, PATTERNS_MAX, Value, Work};
 
 /// The most that one evaluation may cost (`celconfig.PerCallLimit`).
 pub const COST_MAX: u64 = 1_000_000;
@@ -177,6 +177,23 @@ pub struct Outcome<'a> {
     pub pending: Option<u32>,
 }
 
+/// The work of many evaluations together that upstream does not count.
+#[derive(Debug)]
+pub struct Shared {
+    /// For regular expressions.
+    patterns: Budget,
+    /// For items and entries that are compared and copied.
+    work: u64,
+}
+
+impl Shared {
+    /// As much work as one evaluation may do, and so many steps of regular expressions.
+    #[must_use]
+    pub fn new(patterns: usize) -> Self {
+        Self { patterns: Budget::new(patterns), work: WORK_MAX }
+    }
+}
+
 impl Program {
     /// From this variable of the environment on, each is a field of an object that is there too, and costs as much as one:
     /// `variables.name`.
@@ -197,9 +214,23 @@ impl Program {
         limit: u64,
         patterns: &mut Budget,
     ) -> Outcome<'a> {
-        let mut frame = run::Frame::new(self, variables, limit, patterns.clone());
+        let mut shared = Shared { patterns: patterns.clone(), work: WORK_MAX };
+        let outcome = self.run_sharing(variables, limit, &mut shared);
+        *patterns = shared.patterns;
+        outcome
+    }
+
+    /// As [`Program::run`], with everything shared that upstream does not count.
+    pub fn run_sharing<'a>(
+        &'a self,
+        variables: &[Variable<'a>],
+        limit: u64,
+        shared: &mut Shared,
+    ) -> Outcome<'a> {
+        let work = Work::with(shared.work, shared.patterns.clone());
+        let mut frame = run::Frame::new(self, variables, limit, work);
         let result = frame.exec(self.root);
-        *patterns = Budget::new(frame.patterns());
+        *shared = Shared { patterns: Budget::new(frame.work().patterns.left()), work: frame.work().left() };
         Outcome { result, cost: frame.cost(), pending: frame.pending() }
     }
 

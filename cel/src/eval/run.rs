@@ -2,10 +2,9 @@
 //! (`interpreter/runtimecost.go`).
 
 use kindom_formats::Pattern;
-use kindom_formats::pattern::Budget;
 
 use crate::ast::operators;
-use crate::eval::{Node, Place, Program, Run, Variable, WORK_MAX};
+use crate::eval::{Node, Place, Program, Run, Variable};
 use crate::library::standard::cost_of_match;
 use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
@@ -13,6 +12,8 @@ use crate::value::{Entries, EvalError, Hint, List, Map, Value, Work, runtime_nam
 
 /// `common.ListCreateBaseCost`
 const LIST_COST: u64 = 10;
+/// The work of copying an item of a list, in comparisons of two.
+const ITEM_WORK: usize = 4;
 /// `common.MapCreateBaseCost`
 const MAP_COST: u64 = 30;
 
@@ -46,19 +47,13 @@ pub(super) enum Local<'a> {
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
 impl<'a, 'v> Frame<'a, 'v> {
-    pub(super) fn new(
-        program: &'a Program,
-        variables: &'v [Variable<'a>],
-        limit: u64,
-        patterns: Budget,
-    ) -> Self {
+    pub(super) fn new(program: &'a Program, variables: &'v [Variable<'a>], limit: u64, work: Work) -> Self {
         let mut locals = Vec::new();
         locals.resize_with(program.locals as usize, Local::default);
         let mut hints = Vec::new();
         if !program.folds.is_empty() {
             hints.resize_with(program.qualifiers.len(), Hint::default);
         }
-        let work = Work::with(WORK_MAX, patterns);
         Self { program, variables, pending: None, locals, hints, cost: 0, limit, work }
     }
 
@@ -71,9 +66,9 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.variables.get(variable as usize)?.as_ref().ok()
     }
 
-    /// The rest of the budget for regular expressions.
-    pub(super) fn patterns(&self) -> usize {
-        self.work.patterns.left()
+    /// The rest of the work that may be done.
+    pub(super) fn work(&self) -> &Work {
+        &self.work
     }
 
     /// The variable that was asked for and is not known yet.
@@ -379,7 +374,8 @@ impl<'a, 'v> Frame<'a, 'v> {
     ) -> Evaluated<'a> {
         let result = match args {
             [Value::List(a), Value::List(b)] if function.name == operators::ADD => {
-                self.work.spend(a.len() + b.len())?;
+                // Each item is copied, and held.
+                self.work.spend(ITEM_WORK * (a.len() + b.len()))?;
                 invoke(function, overload, args, &mut self.work)
             }
             // If types are known only at run time, the length of a text is not counted.

@@ -88,6 +88,11 @@ impl Work {
         Self { left, patterns }
     }
 
+    /// The rest of it.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// # Errors
     /// If there is no more.
     pub(crate) fn spend(&mut self, work: usize) -> Result<(), EvalError> {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::go_quote;
-use kindom_cel::eval::{COST_MAX, Variable};
+use kindom_cel::eval::{COST_MAX, Shared, Variable};
 use kindom_cel::library::authorization::{CheckedResource, Checks, authorizer, resource_check};
 use kindom_cel::shape::Untyped;
 use kindom_cel::value::{Entries, EvalError, Value as CelValue};
-use kindom_formats::pattern::Budget;
 
 use super::environment::{Expression, slot};
 
@@ -62,7 +61,7 @@ pub(super) struct Evaluation<'a> {
     values: HashMap<u32, Variable<'a>>,
     left: u64,
     attempts_left: u64,
-    patterns: Budget,
+    shared: Shared,
 }
 
 fn resource(request: &Value) -> CheckedResource {
@@ -97,7 +96,7 @@ impl<'a> Evaluation<'a> {
             values: HashMap::new(),
             left: budget,
             attempts_left: budget.saturating_mul(ATTEMPTS),
-            patterns: Budget::new(PATTERNS_MAX),
+            shared: Shared::new(PATTERNS_MAX),
         }
     }
 
@@ -169,7 +168,7 @@ impl<'a> Evaluation<'a> {
                 Err(why) => Err(format!("composited variable {} fails to compile: {why}", go_quote(name))),
                 Ok(program) => {
                     let variables = self.variables(current);
-                    let outcome = program.run_within(&variables, COST_MAX, &mut self.patterns);
+                    let outcome = program.run_sharing(&variables, COST_MAX, &mut self.shared);
                     if let (Err(EvalError::Pending), pending) = (&outcome.result, outcome.pending) {
                         let next = pending.and_then(|variable| self.next(current, variable));
                         waiting.push(next.ok_or(Stop::Pending(Pending))?);
