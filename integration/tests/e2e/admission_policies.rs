@@ -182,6 +182,14 @@ async fn a_dear_policy_holds_up_nobody_else() {
     let denied =
         "ValidatingAdmissionPolicy 'all' with binding 'all' denied request: failed expression: false";
     refused(client.delete(&format!("{CONFIG_MAPS}/free")).await, 422, "Invalid", denied);
+    // Of webhooks' configurations they judge.
+    let webhooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "none"},
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    refused(client.post(path, &webhooks).await, 422, "Invalid", denied);
     client.delete(&all).await.unwrap().expect_status(200).unwrap();
+    create(&client, path, &webhooks).await;
     client.delete(&format!("{CONFIG_MAPS}/free")).await.unwrap().expect_status(200).unwrap();
 }

@@ -92,7 +92,7 @@ fn internal(why: String) -> WriteError {
     refused(AdmissionRefusal::Internal(why))
 }
 
-/// One attempt at a write, as far as webhooks are asked about it.
+/// One attempt at a write, as far as webhooks and policies are asked about it.
 pub(crate) struct Admitting<'a> {
     handle: &'a ResourceHandle,
     attempt: &'a Attempt<'a>,
@@ -147,14 +147,18 @@ impl Subject<'_> {
     }
 }
 
-/// The kinds that no webhook is asked about: those of admission itself, and questions that a server asks itself
-/// (`IsExemptAdmissionConfigurationResource`, `pkg/kubeapiserver/admission/exclusion`).
-fn is_exempt(spec: &TypeSpec) -> bool {
-    spec.is_typed() && (spec.group == "admissionregistration.k8s.io" || spec.strategy.answers_creates())
+/// The kinds of admission itself, of which no webhook is asked about any (`IsExemptAdmissionConfigurationResource`).
+fn is_of_admission(spec: &TypeSpec) -> bool {
+    spec.is_typed() && spec.group == "admissionregistration.k8s.io"
+}
+
+/// Those of them that no policy judges (`admissionResources` of `policy/generic/plugin.go`).
+fn is_of_policies(spec: &TypeSpec) -> bool {
+    is_of_admission(spec) && spec.names.plural.starts_with("validatingadmissionpolic")
 }
 
 impl ResourceHandle {
-    /// The webhooks of an attempt; `None` if none is configured that may be asked about the type.
+    /// The admission of an attempt; `None` if nothing is configured that may be asked about the type.
     pub(crate) async fn admitting<'a>(
         &'a self,
         attempt: &'a Attempt<'a>,
@@ -163,10 +167,17 @@ impl ResourceHandle {
         bytes: usize,
     ) -> Result<Option<Admitting<'a>>, WriteError> {
         let spec = &attempt.rules.spec;
-        let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt(spec)) else { return Ok(None) };
+        // Nobody is asked about questions that a server asks itself (`pkg/kubeapiserver/admission/exclusion`).
+        let is_exempt = is_of_policies(spec) || spec.is_typed() && spec.strategy.answers_creates();
+        let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt) else { return Ok(None) };
         let configurations = asked.admission.configurations();
-        let mutating = configurations.mutating.current(options.deadline).await?;
-        let validating = configurations.validating.current(options.deadline).await?;
+        let (mutating, validating) = match is_of_admission(spec) {
+            true => (None, None),
+            false => (
+                configurations.mutating.current(options.deadline).await?,
+                configurations.validating.current(options.deadline).await?,
+            ),
+        };
         let policies = configurations.bound(options.deadline).await?;
         if mutating.is_none() && validating.is_none() && policies.is_none() {
             return Ok(None);
