@@ -192,6 +192,15 @@ impl Shared {
     pub fn new(patterns: usize) -> Self {
         Self { patterns: Budget::new(patterns), work: WORK_MAX }
     }
+
+    /// Counts work that is done beside evaluations.
+    ///
+    /// # Errors
+    /// There is no more.
+    pub fn spend(&mut self, work: u64) -> Result<(), EvalError> {
+        self.work = self.work.checked_sub(work).ok_or(EvalError::CostExceeded)?;
+        Ok(())
+    }
 }
 
 impl Program {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use kindom_cel::ast::{Ast, Kind as Node};
-use kindom_cel::check::{Reference, check};
+use kindom_cel::check::{Checked, Reference, check};
 use kindom_cel::decl::{Decl, Kind, Object};
 use kindom_cel::eval::Program;
 use kindom_cel::parse::{Issues, parse};
@@ -85,6 +85,8 @@ pub(crate) struct Expression {
     pub(super) program: Result<Program, String>,
     /// The composed variables behind [`slot::COUNT`], by their places in the composition.
     pub(super) names: Vec<u32>,
+    /// The most lists, maps and optional values within each other that its value may be made of.
+    nesting: usize,
     /// If it takes the composed variables as one object, the number that there were before it.
     pub(super) takes: Option<u32>,
 }
@@ -105,6 +107,8 @@ pub(crate) struct Composition {
     composes: bool,
     /// By name; of two with one name, the later.
     by_name: HashMap<String, (u32, Decl)>,
+    /// The deepest nesting of a variable so far.
+    deepest: usize,
     /// By place.
     pub(crate) variables: Vec<(String, Expression)>,
 }
@@ -123,6 +127,7 @@ impl Composition {
         let (expression, found) = self.compiled(source, Wanted::Any, true);
         let why = expression.error().map(str::to_owned);
         let decl = found.as_ref().map(decl_of).unwrap_or_default();
+        self.deepest = self.deepest.max(expression.nesting);
         self.by_name.insert(name.to_owned(), (self.known(), decl));
         self.variables.push((name.to_owned(), expression));
         why.map_or(Ok(()), Err)
@@ -142,6 +147,7 @@ impl Composition {
             source: source.to_owned(),
             program: Err(String::new()),
             names: Vec::new(),
+            nesting: 0,
             takes: None,
         };
         let mut found = None;
@@ -188,6 +194,19 @@ impl Composition {
         let result = checked.result();
         *found = Some(result.clone());
         wanted.check(result)?;
+        let nesting = |place: u32| self.variables.get(place as usize).map_or(0, |(_, of)| of.nesting);
+        let whole = self.deepest + 1;
+        let variable = |at: u32| match (at as usize).checked_sub(slot::COUNT) {
+            Some(at) => made.names.get(at).map_or(0, |place| nesting(*place)),
+            None if at as usize == slot::COMPOSED => whole,
+            None => 0,
+        };
+        made.nesting = nesting_of(&checked, checked.ast.root, &variable);
+        if made.nesting > NESTING_MAX {
+            return Err(format!(
+                "compilation failed: values nest deeper than {NESTING_MAX} through variables"
+            ));
+        }
         let program =
             Program::plan(&checked).map_err(|why| format!("program instantiation failed: {why}"))?;
         Ok(program.with_fields_from(u32::try_from(slot::COUNT).unwrap_or(u32::MAX)))
@@ -213,6 +232,44 @@ fn fields_named(ast: &Ast) -> BTreeSet<&str> {
             _ => None,
         })
         .collect()
+}
+
+/// Values are dropped and compared level by level, on the stack: as deep as one expression may write them.
+const NESTING_MAX: usize = 250;
+
+/// A bound on the nesting of an expression's value; `variable` has that of each variable. It is as deep as the tree, which the
+/// parser bounds.
+fn nesting_of(checked: &Checked, id: u32, variable: &dyn Fn(u32) -> usize) -> usize {
+    let of = |id: &u32| nesting_of(checked, *id, variable);
+    let deepest = |ids: &[u32]| ids.iter().map(of).max().unwrap_or_default();
+    if let Some(Reference::Variable(at)) = checked.references.get(id as usize) {
+        return variable(*at);
+    }
+    let is_scalar = matches!(
+        checked.types.get(id as usize),
+        Some(Type::Bool | Type::Int | Type::Uint | Type::Double | Type::String | Type::Bytes | Type::Null)
+    );
+    match &checked.ast.get(id).kind {
+        _ if is_scalar => 0,
+        Node::Select { operand, .. } => of(operand),
+        Node::List { items, .. } => 1 + deepest(items),
+        Node::Map(entries) => {
+            1 + entries.iter().map(|of_entry| of(&of_entry.value)).max().unwrap_or_default()
+        }
+        Node::Struct { fields, .. } => {
+            1 + fields.iter().map(|field| of(&field.value)).max().unwrap_or_default()
+        }
+        Node::Call { target, function, args } => {
+            // An operator's name is no word: it gives one of its operands, or a part of them.
+            let makes = function.starts_with(|c: char| c.is_ascii_alphabetic()) && &**function != "dyn";
+            usize::from(makes) + deepest(args).max(target.as_ref().map_or(0, of))
+        }
+        // What it goes over ends up in what it makes.
+        Node::Comprehension(fold) => {
+            [fold.iter_range, fold.accu_init, fold.loop_step, fold.result].iter().map(of).sum()
+        }
+        _ => 0,
+    }
 }
 
 /// The declaration of a variable by the type of its expression (`convertCelTypeToDeclType`).

@@ -18,6 +18,12 @@ pub(super) const OUT_OF_BUDGET: &str =
 /// Steps that the regular expressions of a group may take in all: a fraction of a second.
 const PATTERNS_MAX: usize = 10_000_000;
 
+/// The most bytes of the error of a composed variable, which those that name it repeat.
+const WHY_BYTES_MAX: usize = 1024;
+
+/// The work of holding a composed variable in the object of all of them.
+const ENTRY_WORK: u64 = 16;
+
 /// An expression is evaluated anew for each variable that it turns out to need. All such attempts together may cost so many times
 /// as much as the group; they count nothing upstream.
 const ATTEMPTS: u64 = 4;
@@ -118,12 +124,15 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The variables of an expression.
-    fn variables(&self, expression: &Expression) -> Vec<Variable<'a>> {
+    fn variables(&mut self, expression: &Expression) -> Vec<Variable<'a>> {
         let value = |place: &u32| self.values.get(place).cloned().unwrap_or(Err(EvalError::Pending));
         let mut variables = Vec::with_capacity(slot::COUNT + expression.names.len());
         variables.extend(self.fixed.iter().cloned());
-        variables.push(expression.takes.map_or(Ok(CelValue::Null), |known| self.whole(known)));
+        variables.push(Ok(CelValue::Null));
         variables.extend(expression.names.iter().map(value));
+        if let (Some(known), Some(whole)) = (expression.takes, variables.get_mut(slot::COMPOSED)) {
+            *whole = self.shared.spend(ENTRY_WORK * u64::from(known)).and_then(|()| self.whole(known));
+        }
         variables
     }
 
@@ -185,7 +194,13 @@ impl<'a> Evaluation<'a> {
             };
             match waiting.pop() {
                 None => return result.map_err(Stop::Failed),
-                Some(place) => drop(self.values.insert(place, result.map_err(EvalError::Message))),
+                Some(place) => {
+                    let result = result.map_err(|mut why| {
+                        why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
+                        EvalError::Message(why)
+                    });
+                    self.values.insert(place, result);
+                }
             }
         }
     }

@@ -195,11 +195,13 @@ impl Policy {
         if failed.is_empty() && all_fit {
             return Ok(Vec::new());
         }
-        let mut made = Vec::new();
+        let mut verdicts = Vec::with_capacity(failed.len());
+        let mut left_to_explain = failed.iter().peekable();
         for validation in &self.validations {
-            let is_failed = || failed.iter().any(|(of, _)| std::ptr::eq(*of, validation));
+            // Both are in the order of the policy.
+            let failure = left_to_explain.next_if(|(of, _)| std::ptr::eq(*of, validation));
             let message = match &validation.message_expression {
-                Some(expression) if !all_fit || is_failed() => match scope.evaluate(expression) {
+                Some(expression) if !all_fit || failure.is_some() => match scope.evaluate(expression) {
                     Ok(CelValue::String(text)) => text.as_str().trim().to_owned(),
                     Ok(_) | Err(Stop::Failed(_)) => String::new(),
                     Err(Stop::OutOfBudget) => return Ok(self.unexplained(failed)),
@@ -207,17 +209,12 @@ impl Policy {
                 },
                 _ => String::new(),
             };
-            made.push(message);
+            verdicts.extend(failure.map(|(_, error)| match error {
+                Some(why) => self.error(why.clone()),
+                None => validation.refusal(message),
+            }));
         }
-        let messages = self.validations.iter().zip(made);
-        let verdict = |(validation, error): (&Validation, Option<String>)| {
-            let made = messages.clone().find(|(of, _)| std::ptr::eq(*of, validation));
-            match error {
-                Some(why) => self.error(why),
-                None => validation.refusal(made.map(|(_, message)| message).unwrap_or_default()),
-            }
-        };
-        Ok(failed.into_iter().map(verdict).collect())
+        Ok(verdicts)
     }
 
     /// The verdicts if messages cost too much: even what holds has failed.

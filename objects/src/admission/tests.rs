@@ -277,8 +277,53 @@ fn lists_that_double_are_stopped() {
             doubling.join(",")
         );
         let found = findings(&policy(&spec), &anybody).unwrap();
-        assert!(found.len() == 1 && found[0].ends_with("actual cost limit exceeded"), "{found:?}");
+        assert!(found.len() == 1 && found[0].contains("fails to evaluate"), "{found:?}");
     }
+}
+
+/// A policy of variables, each made of the one before it, written as `PREVIOUS`.
+fn chained(count: usize, first: &str, each: &str, validation: &str) -> Policy {
+    let next = |n: usize| {
+        let each = each.replace("PREVIOUS", &format!("variables.v{}", n - 1));
+        format!(r#"{{"name":"v{n}","expression":"{each}"}}"#)
+    };
+    let variables: Vec<String> = (1..count).map(next).collect();
+    policy(&format!(
+        r#"{{"variables":[{{"name":"v0","expression":"{first}"}},{}],"validations":[{{"expression":"{validation}"}}]}}"#,
+        variables.join(",")
+    ))
+}
+
+#[test]
+fn values_do_not_nest_ever_deeper_through_variables() {
+    let anybody: Arc<dyn Checks> = Arc::new(Anybody);
+    let nested = format!("{}dyn(PREVIOUS){}", "[".repeat(50), "]".repeat(50));
+    for each in
+        [nested.as_str(), "{'a': dyn(PREVIOUS)}", "optional.of(dyn(PREVIOUS))", "[1].map(x, dyn(PREVIOUS))"]
+    {
+        let policy = chained(3000, "dyn(1)", each, "dyn(variables.v2999) == dyn(1)");
+        let found = findings(&policy, &anybody).unwrap();
+        assert!(
+            found.len() == 1 && found[0].contains("fails to compile: compilation failed: values nest"),
+            "{found:?}"
+        );
+    }
+    let shallow = chained(3000, "[dyn(1)]", "[PREVIOUS[0]]", "variables.v200 == [dyn(1)]");
+    assert_eq!(findings(&shallow, &anybody), Ok(vec![]));
+}
+
+#[test]
+fn errors_and_objects_of_many_variables_stay_small() {
+    let anybody: Arc<dyn Checks> = Arc::new(Anybody);
+    let failing = chained(20_000, "object.x", "PREVIOUS", "variables.v19999 == 1");
+    let found = findings(&failing, &anybody).unwrap();
+    assert!(found.len() == 1 && found[0].len() < 2048, "{}", found[0].len());
+    let whole = chained(5000, "1", "size(dyn(variables))", "variables.v4999 == 1");
+    let found = findings(&whole, &anybody).unwrap();
+    assert!(found.len() == 1 && found[0].ends_with("actual cost limit exceeded"), "{found:?}");
+    let many = vec![r#"{"expression":"false","messageExpression":"'no'"}"#; 20_000].join(",");
+    let found = findings(&policy(&format!(r#"{{"validations":[{many}]}}"#)), &anybody).unwrap();
+    assert_eq!(found.len(), 20_000);
 }
 
 #[test]
