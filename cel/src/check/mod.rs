@@ -5,6 +5,8 @@ mod names;
 mod unify;
 mod validate;
 
+use std::collections::{HashMap, HashSet};
+
 use crate::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal, StructField, operators};
 use crate::library::{Function, Functions, Overload};
 use crate::parse::{Issue, Issues};
@@ -67,6 +69,7 @@ pub fn check(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>
     let mut checker = Checker {
         ast: &ast,
         variables,
+        places: places(variables),
         functions: Functions::all(),
         types: vec![Type::Dyn; count],
         references: std::iter::repeat_with(Reference::default).take(count).collect(),
@@ -104,9 +107,26 @@ pub fn check(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>
     }
 }
 
+/// The places of variables, by name; and the first parts of names that have several.
+#[derive(Default)]
+struct Places<'e> {
+    by_name: HashMap<&'e str, u32>,
+    roots: HashSet<&'e str>,
+}
+
+fn places<'e>(variables: &'e [(&'e str, Type)]) -> Places<'e> {
+    let mut places = Places::default();
+    for (place, (name, _)) in (0..).zip(variables) {
+        places.by_name.entry(name).or_insert(place);
+        places.roots.extend(name.split_once('.').map(|(root, _)| root));
+    }
+    places
+}
+
 struct Checker<'e> {
     ast: &'e Ast,
     variables: &'e [(&'e str, Type)],
+    places: Places<'e>,
     functions: &'static Functions,
     types: Vec<Type>,
     references: Vec<Reference>,
@@ -189,10 +209,12 @@ impl<'e> Checker<'e> {
 
     /// Makes an expression that of a variable or a type of the environment, if there is one of this name.
     fn global(&mut self, id: Id, name: &str) -> bool {
-        let place = self.variables.iter().position(|(variable, _)| *variable == name);
-        if let Some((index, (_, ty))) = place.and_then(|place| Some((place, self.variables.get(place)?))) {
+        let place = self.places.by_name.get(name).copied();
+        if let Some((place, (_, ty))) =
+            place.and_then(|place| Some((place, self.variables.get(place as usize)?)))
+        {
             self.set(id, ty.clone());
-            self.refer(id, Reference::Variable(u32::try_from(index).unwrap_or(u32::MAX)));
+            self.refer(id, Reference::Variable(place));
         } else if let Some(ty) = names::type_named(name).filter(|_| self.knows(name)) {
             self.set(id, Type::type_of(ty.clone()));
             self.refer(id, Reference::Type(ty));
@@ -269,8 +291,7 @@ impl<'e> Checker<'e> {
     /// Returns true if `root` may be the first part of a longer dotted name.
     fn qualifies(&self, root: &str) -> bool {
         let root = root.strip_prefix('.').unwrap_or(root);
-        let begins = |name: &str| name.strip_prefix(root).is_some_and(|rest| rest.starts_with('.'));
-        names::NAMESPACES.contains(&root) || self.variables.iter().any(|(name, _)| begins(name))
+        names::NAMESPACES.contains(&root) || self.places.roots.contains(root)
     }
 
     /// The type of a field of an operand. `at` is where an issue with it points.

@@ -81,8 +81,21 @@ impl<'a> Frame<'a, '_> {
         let program = self.program();
         let from = qualifiers.from as usize;
         let qualifiers = program.qualifiers.get(from..from + qualifiers.len as usize).unwrap_or_default();
-        let (mut value, qualifiers) = match self.at_root(root) {
-            Some((map, shape)) => {
+        let field = qualifiers.split_first().and_then(|(first, rest)| {
+            program.field_of(root, first.by).map(|variable| (variable, first.optional, rest))
+        });
+        let mut optional = false;
+        let (mut value, qualifiers) = match (field, self.at_root(root)) {
+            (Some((variable, is_optional, rest)), _) => {
+                let value = self.environment(variable)?;
+                match rest {
+                    [] if test_only => return Ok(Value::Bool(true)),
+                    [] if is_optional => return Ok(Value::optional(value)),
+                    _ => optional = is_optional,
+                }
+                (value, rest)
+            }
+            (None, Some((map, shape))) => {
                 let Along { value, charged, rest } =
                     along(program, map, shape, qualifiers, test_only, self.hints.get_mut(from..));
                 self.charge(charged)?;
@@ -91,7 +104,7 @@ impl<'a> Frame<'a, '_> {
                     done => return done,
                 }
             }
-            None => {
+            (None, None) => {
                 let value = match program.node(root) {
                     Node::Variable(_) | Node::Local(_) | Node::Conditional(..) => self.resolve(root)?,
                     _ => self.exec(root)?,
@@ -99,7 +112,6 @@ impl<'a> Frame<'a, '_> {
                 (value, qualifiers)
             }
         };
-        let mut optional = false;
         match value {
             Value::Optional(None) => return Ok(value),
             Value::Optional(Some(inner)) => {

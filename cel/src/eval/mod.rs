@@ -43,8 +43,10 @@ pub struct Program {
     sets: Box<[set::Set]>,
     /// The number of variables that comprehensions need.
     locals: u32,
-    /// The first of the variables that are fields of another: see [`Program::with_fields_from`].
+    /// The first of the variables that are fields of the one before them: see [`Program::with_fields`].
     fields_from: u32,
+    /// Their names there, sorted.
+    fields: Box<[Box<str>]>,
 }
 
 /// The place of a node in [`Program::nodes`].
@@ -204,11 +206,26 @@ impl Shared {
 }
 
 impl Program {
-    /// From this variable of the environment on, each is a field of an object that is there too, and costs as much as one:
-    /// `variables.name`.
+    /// From this variable of the environment on, each is a field of the object that is the variable before: `object.name`. It costs
+    /// as much as one, and where the expression only asks for it, it is looked at, and the object is not. Names are sorted.
     #[must_use]
-    pub fn with_fields_from(self, variable: u32) -> Self {
-        Self { fields_from: variable, ..self }
+    pub fn with_fields(self, from: u32, names: impl IntoIterator<Item = Box<str>>) -> Self {
+        Self { fields_from: from, fields: names.into_iter().collect(), ..self }
+    }
+
+    /// The variable that is a field, by its name, of the variable that has fields.
+    fn field_of(&self, root: Place, by: By) -> Option<u32> {
+        let Node::Variable(object) = self.node(root) else { return None };
+        if object + 1 != self.fields_from {
+            return None;
+        }
+        let name = match by {
+            By::Name(name) => self.name(name),
+            By::Constant(constant) => self.constants.get(constant as usize)?.as_str()?,
+            By::Value(_) => return None,
+        };
+        let at = self.fields.binary_search_by(|field| (**field).cmp(name)).ok()?;
+        u32::try_from(at).ok().map(|at| self.fields_from + at)
     }
 
     /// Evaluates the expression on variables, in the order of the environment, for at most `limit`.

@@ -44,6 +44,7 @@ impl Program {
             sets: made.sets.into(),
             locals: made.locals,
             fields_from: u32::MAX,
+            fields: Box::default(),
         })
     }
 }

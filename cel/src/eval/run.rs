@@ -131,7 +131,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         }
     }
 
-    fn environment(&mut self, variable: u32) -> Evaluated<'a> {
+    pub(super) fn environment(&mut self, variable: u32) -> Evaluated<'a> {
         match self.variables.get(variable as usize) {
             Some(Err(EvalError::Pending)) => {
                 self.pending = Some(variable);

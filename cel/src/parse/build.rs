@@ -186,8 +186,9 @@ fn dotted(dot: bool, name: &str) -> Box<str> {
     }
 }
 
-/// Names that are no variables, but may be fields (`parser.reservedIds`).
-pub(crate) fn reserved(name: &str) -> bool {
+/// Returns true for a name that is no variable's, but may be a field's (`parser.reservedIds`).
+#[must_use]
+pub fn reserved(name: &str) -> bool {
     matches!(
         name,
         "as" | "break"

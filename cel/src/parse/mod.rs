@@ -13,7 +13,7 @@ mod recover;
 use std::fmt;
 
 use crate::ast::Ast;
-pub(crate) use build::reserved;
+pub use build::reserved;
 use grammar::Stop;
 
 /// The most code points of a source (`parser.expressionSizeCodePointLimit`).

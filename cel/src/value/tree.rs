@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kindom_api::Value as Json;
 use kindom_formats::duration;
 
+use crate::parse::reserved;
 use crate::shape::{Shape, ShapeKind};
 use crate::value::{Duration, EvalError, List, Map, Value, time};
 
@@ -318,38 +319,13 @@ impl<'a> FromIterator<Value<'a>> for Value<'a> {
     }
 }
 
-/// Names that the language keeps for itself.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The name by which expressions know a field, if they can (`apiserver/pkg/cel/escaping.go`, `Escape`).
 #[must_use]
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.bytes().next().is_none_or(|b| b.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b)) {
@@ -388,9 +364,7 @@ pub fn unescape(name: &str) -> Option<Cow<'_, str>> {
             "dot" => out.push('.'),
             "dash" => out.push('-'),
             "slash" => out.push('/'),
-            keyword if RESERVED.contains(&keyword) && keyword.len() + 4 == name.len() => {
-                out.push_str(keyword)
-            }
+            keyword if reserved(keyword) && keyword.len() + 4 == name.len() => out.push_str(keyword),
             _ => return None,
         }
         rest = after.get(inner.len() + 2..)?;

@@ -1,6 +1,7 @@
 //! The match conditions of webhooks and policies: expressions on a write (`matchconditions/matcher.go`).
 
 use kindom_api::Value;
+use kindom_cel::eval::COST_MAX;
 use kindom_cel::value::Value as CelValue;
 
 use super::environment::{Composition, Expression, Wanted};
@@ -44,20 +45,27 @@ impl Conditions {
     /// # Errors
     /// See [`Undecided`].
     pub fn hold(&self, inputs: &Inputs<'_>) -> Result<bool, Undecided> {
-        let mut errors = Vec::new();
+        // Conditions know no namespace, and the resource of the request, whatever a rule has named it by.
+        let own = own_resource(inputs.request);
+        let inputs = Inputs { namespace: None, request: own.as_ref().unwrap_or(inputs.request), ..*inputs };
         let undecided = |why: String| if self.fails_open { Ok(false) } else { Err(Undecided::Failed(why)) };
-        // Conditions know no namespace.
-        let inputs = Inputs { namespace: None, ..*inputs };
-        let mut scope = Evaluation::new(&inputs, &[], BUDGET);
-        for condition in &self.conditions {
-            match scope.evaluate(condition) {
-                // Whatever the others say.
-                Ok(CelValue::Bool(false)) => return Ok(false),
+        let (mut errors, mut holds) = (Vec::new(), true);
+        let mut evaluation = Evaluation::new(&inputs, &[], BUDGET);
+        for (condition, rest) in self.conditions.iter().zip((1..self.conditions.len() as u64 + 1).rev()) {
+            // One that does not hold decides, whatever fails; unless all together cost too much.
+            if !holds && rest.saturating_mul(COST_MAX) <= evaluation.left() {
+                break;
+            }
+            match evaluation.evaluate(condition) {
+                Ok(CelValue::Bool(false)) => holds = false,
                 Ok(_) => {}
                 Err(Stop::Failed(why)) => errors.push(why),
                 Err(Stop::OutOfBudget) => return undecided(OUT_OF_BUDGET.to_owned()),
                 Err(Stop::Pending(Pending)) => return Err(Undecided::Pending),
             }
+        }
+        if !holds {
+            return Ok(false);
         }
         match errors.len() {
             0 => Ok(true),
@@ -73,6 +81,14 @@ impl Conditions {
             }
         }
     }
+}
+
+/// A request with the resource that it asked for, if a rule has named that by an equivalent one (`matcher.Match`).
+fn own_resource(request: &Value) -> Option<Value> {
+    let own = request.get("requestResource").filter(|own| request.get("resource") != Some(own))?;
+    let mut changed = request.clone();
+    changed.as_object_mut()?.insert("resource", own.clone());
+    Some(changed)
 }
 
 /// Checks that a condition compiles.

@@ -1,9 +1,9 @@
 //! The variables of expressions on writes, and their types (`pkg/admission/plugin/cel/compile.go`, `composition.go`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
-use kindom_cel::ast::{Ast, Kind as Node};
+use kindom_cel::ast::{Ast, Kind as Node, Literal, operators};
 use kindom_cel::check::{Checked, Reference, check};
 use kindom_cel::decl::{Decl, Kind, Object};
 use kindom_cel::eval::Program;
@@ -165,14 +165,41 @@ impl Composition {
     ) -> Result<Program, String> {
         let failed = |issues| format!("compilation failed: {}", Issues::new(source, issues));
         let ast = parse(source).map_err(failed)?;
-        // Only what the expression names is declared: there may be a great many variables.
-        let named: Vec<(String, u32, Decl)> = match self.composes {
-            true => fields_named(&ast).into_iter().filter_map(|name| self.field(name)).collect(),
-            false => Vec::new(),
+        let fields = if self.composes { fields_named(&ast) } else { Vec::new() };
+        let by_field: HashSet<u32> = fields.iter().map(|(operand, _)| *operand).collect();
+        let named: BTreeSet<&str> = fields.into_iter().map(|(_, name)| name).collect();
+        let named: Vec<Named> = named.into_iter().filter_map(|name| self.named(name)).collect();
+        made.names = named.iter().map(|of| of.place).collect();
+        let checked = check(ast, &self.declarations(&named, may_ask)).map_err(failed)?;
+        let takes = |(id, to): (u32, &Reference)| {
+            matches!(to, Reference::Variable(at) if *at as usize == slot::COMPOSED) && !by_field.contains(&id)
         };
-        let fields = named.iter().map(|(name, _, decl)| (name.as_str().into(), decl.clone())).collect();
-        let object = Object { name: "kubernetes.variables".to_owned(), fields };
-        let qualified: Vec<String> = named.iter().map(|(name, ..)| format!("{COMPOSED}.{name}")).collect();
+        made.takes = (0..).zip(&checked.references).any(takes).then(|| self.known());
+        let result = checked.result();
+        *found = Some(result.clone());
+        wanted.check(result)?;
+        made.nesting =
+            nesting_of(&checked, checked.ast.root, &|at| self.nesting_of_variable(&made.names, at));
+        if made.nesting > NESTING_MAX {
+            return Err(format!(
+                "compilation failed: values nest deeper than {NESTING_MAX} through variables"
+            ));
+        }
+        let program =
+            Program::plan(&checked).map_err(|why| format!("program instantiation failed: {why}"))?;
+        let fields = named.into_iter().map(|of| of.name.into());
+        Ok(program.with_fields(u32::try_from(slot::COUNT).unwrap_or(u32::MAX), fields))
+    }
+
+    fn named(&self, name: &str) -> Option<Named> {
+        let (place, decl) = self.by_name.get(name)?;
+        let qualified = format!("{COMPOSED}.{name}");
+        Some(Named { name: name.to_owned(), qualified, place: *place, decl: decl.clone() })
+    }
+
+    /// The variables of an expression, by their places. Of those that are composed, only what the expression names is there: there may
+    /// be a great many.
+    fn declarations<'n>(&self, named: &'n [Named], may_ask: bool) -> Vec<(&'n str, Type)> {
         // No name is empty.
         let declared = |is_declared: bool, name| if is_declared { name } else { "" };
         let mut variables: Vec<(&str, Type)> = TYPES.to_vec();
@@ -183,55 +210,54 @@ impl Composition {
                 *name = declared(is_declared, name);
             }
         }
+        let fields = named.iter().map(|of| (of.name.as_str().into(), of.decl.clone())).collect();
+        let object = Object { name: "kubernetes.variables".to_owned(), fields };
         variables.push((declared(self.composes, COMPOSED), Type::Object(Arc::new(object))));
+        variables.extend(named.iter().map(|of| (of.qualified.as_str(), of.decl.to_type())));
         variables
-            .extend(qualified.iter().map(String::as_str).zip(named.iter().map(|(.., decl)| decl.to_type())));
-        made.names = named.iter().map(|(_, place, _)| *place).collect();
-        let checked = check(ast, &variables).map_err(failed)?;
-        let is_composed =
-            |to: &Reference| matches!(to, Reference::Variable(at) if *at as usize == slot::COMPOSED);
-        made.takes = checked.references.iter().any(is_composed).then(|| self.known());
-        let result = checked.result();
-        *found = Some(result.clone());
-        wanted.check(result)?;
-        let nesting = |place: u32| self.variables.get(place as usize).map_or(0, |(_, of)| of.nesting);
-        let whole = self.deepest + 1;
-        let variable = |at: u32| match (at as usize).checked_sub(slot::COUNT) {
-            Some(at) => made.names.get(at).map_or(0, |place| nesting(*place)),
-            None if at as usize == slot::COMPOSED => whole,
-            None => 0,
-        };
-        made.nesting = nesting_of(&checked, checked.ast.root, &variable);
-        if made.nesting > NESTING_MAX {
-            return Err(format!(
-                "compilation failed: values nest deeper than {NESTING_MAX} through variables"
-            ));
-        }
-        let program =
-            Program::plan(&checked).map_err(|why| format!("program instantiation failed: {why}"))?;
-        Ok(program.with_fields_from(u32::try_from(slot::COUNT).unwrap_or(u32::MAX)))
     }
 
-    fn field(&self, name: &str) -> Option<(String, u32, Decl)> {
-        self.by_name.get(name).map(|(place, decl)| (name.to_owned(), *place, decl.clone()))
+    /// The nesting of a variable of an expression that names these composed ones.
+    fn nesting_of_variable(&self, names: &[u32], variable: u32) -> usize {
+        let nesting = |place: u32| self.variables.get(place as usize).map_or(0, |(_, of)| of.nesting);
+        match (variable as usize).checked_sub(slot::COUNT) {
+            Some(at) => names.get(at).copied().map_or(0, nesting),
+            None if variable as usize == slot::COMPOSED => self.deepest + 1,
+            None => 0,
+        }
     }
 }
 
-/// The fields of the composed variables' object that an expression names.
-fn fields_named(ast: &Ast) -> BTreeSet<&str> {
+/// A composed variable that an expression names.
+struct Named {
+    name: String,
+    /// `variables.name`
+    qualified: String,
+    place: u32,
+    decl: Decl,
+}
+
+/// The fields of the composed variables' object that an expression names, each with the id of the object's name there.
+fn fields_named(ast: &Ast) -> Vec<(u32, &str)> {
     let is_composed =
         |id: u32| matches!(&ast.get(id).kind, Node::Ident(name) if name.trim_start_matches('.') == COMPOSED);
-    let field = |node: &'_ Node| match node {
-        Node::Select { operand, .. } => is_composed(*operand),
-        _ => false,
-    };
-    let named = ast.exprs.iter().filter(|expr| field(&expr.kind));
-    named
-        .filter_map(|expr| match &expr.kind {
-            Node::Select { field, .. } => Some(&**field),
-            _ => None,
-        })
-        .collect()
+    let named = ast.exprs.iter().filter_map(|expr| field_of(ast, &expr.kind));
+    named.filter(|(operand, _)| is_composed(*operand)).collect()
+}
+
+/// The operand of `operand.field` or `operand.?field`, and the field.
+fn field_of<'e>(ast: &'e Ast, node: &'e Node) -> Option<(u32, &'e str)> {
+    match node {
+        Node::Select { operand, field, .. } => Some((*operand, field)),
+        Node::Call { function, args, .. } if **function == *operators::OPT_SELECT => {
+            let [operand, name] = args.as_slice() else { return None };
+            match &ast.get(*name).kind {
+                Node::Literal(Literal::String(name)) => Some((*operand, name)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// Values are dropped and compared level by level, on the stack: as deep as one expression may write them.
@@ -260,8 +286,10 @@ fn nesting_of(checked: &Checked, id: u32, variable: &dyn Fn(u32) -> usize) -> us
             1 + fields.iter().map(|field| of(&field.value)).max().unwrap_or_default()
         }
         Node::Call { target, function, args } => {
-            // An operator's name is no word: it gives one of its operands, or a part of them.
-            let makes = function.starts_with(|c: char| c.is_ascii_alphabetic()) && &**function != "dyn";
+            // Other operators give one of their operands, or a part of them; their names are no words.
+            let is_optional = matches!(&**function, operators::OPT_SELECT | operators::OPT_INDEX);
+            let is_word = function.starts_with(|c: char| c.is_ascii_alphabetic());
+            let makes = is_optional || is_word && &**function != "dyn";
             usize::from(makes) + deepest(args).max(target.as_ref().map_or(0, of))
         }
         // What it goes over ends up in what it makes.

@@ -136,16 +136,12 @@ impl<'a> Evaluation<'a> {
         variables
     }
 
-    /// The object of so many composed variables, once they are known. Those that have no value are absent.
+    /// The object of so many composed variables, once all are known; it fails with any of them.
     fn whole(&self, known: u32) -> Variable<'a> {
-        if self.missing(known).is_some() {
-            return Err(EvalError::Pending);
-        }
         let mut entries = Entries::default();
         for (place, (name, _)) in (0..known).zip(self.composed) {
-            if let Some(Ok(value)) = self.values.get(&place) {
-                entries.insert(CelValue::borrowed(name), value.clone());
-            }
+            let value = self.values.get(&place).cloned().unwrap_or(Err(EvalError::Pending))?;
+            entries.insert(CelValue::borrowed(name), value);
         }
         Ok(CelValue::map(entries))
     }

@@ -26,7 +26,7 @@ pub struct Policy {
     pub matching: Matching,
     /// The kind of its parameters.
     pub param_kind: Option<GroupVersionKind>,
-    /// What fails lets writes through.
+    /// A failure lets writes through.
     pub fails_open: bool,
     /// An expression may name the write's namespace.
     pub names_namespace: bool,
@@ -268,7 +268,7 @@ pub struct Binding {
     pub matching: Option<Matching>,
     /// The parameters; without, the policy judges once, without any.
     pub params: Option<ParamRef>,
-    /// What happens to a write that is refused.
+    /// The consequences of a refusal.
     pub actions: Vec<Enforcement>,
 }
 

@@ -228,10 +228,39 @@ fn composed_variables_are_evaluated_when_they_are_needed() {
             {"name":"twice","expression":"int(variables.size) * 2"}],
             "validations":[{"expression":"true || variables.bad"},{"expression":"variables.twice == 10"},
                 {"expression":"variables.twice == 11","messageExpression":"'it is ' + string(variables.twice)"},
-                {"expression":"has(variables.size) && dyn(variables).size == 6"}]}"#,
+                {"expression":"has(variables.size) && variables.?size.orValue(7) == 6"},
+                {"expression":"has(variables.bad) || true"},{"expression":"!has(variables.bad)"},{"expression":"dyn(variables).size == 5"}]}"#,
     );
-    let alone = "failed expression: has(variables.size) && dyn(variables).size == 6";
-    assert_eq!(findings(&lazy, &anybody), Ok(vec!["it is 10".to_owned(), alone.to_owned()]));
+    let bad = "composited variable \"bad\" fails to evaluate: no such key: x";
+    let expected = [
+        "it is 10".to_owned(),
+        "failed expression: has(variables.size) && variables.?size.orValue(7) == 6".to_owned(),
+        format!("expression '!has(variables.bad)' resulted in error: {bad}"),
+        // All of them are looked at.
+        format!("expression 'dyn(variables).size == 5' resulted in error: {bad}"),
+    ];
+    assert_eq!(findings(&lazy, &anybody), Ok(expected.to_vec()));
+}
+
+#[test]
+fn conditions_cost_together_and_know_the_requests_resource() {
+    let user = User::default();
+    let object = object! { "spec": object! { "size": 5 } };
+    let checks: Arc<dyn Checks> = Arc::new(Anybody);
+    let request = review_request(&attributes(&user), &place("v1beta1"));
+    let holds = |conditions: &[&str]| {
+        let condition = |expression: &&str| object! { "name": "n", "expression": *expression };
+        let conditions = Value::from(conditions.iter().map(condition).collect::<Vec<_>>());
+        let hook = hook(&object! { "name": "a.b.c", "matchConditions": conditions }.to_string());
+        hook.conditions.hold(&inputs(&request, &object, &checks))
+    };
+    assert_eq!(holds(&["request.resource.version == 'v1' && request.kind.version == 'v1beta1'"]), Ok(true));
+    let list = format!("[{}]", vec!["1"; 300].join(","));
+    let dear = format!("{list}.all(a, {list}.all(b, a == b))");
+    let mut conditions = vec!["false"];
+    conditions.extend(vec![dear.as_str(); 12]);
+    assert!(matches!(holds(&conditions), Err(Undecided::Failed(why)) if why.contains("cost budget")));
+    assert_eq!(holds(&["object.spec.x == 1", "false"]), Ok(false));
 }
 
 #[test]

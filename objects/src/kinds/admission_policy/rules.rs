@@ -8,6 +8,7 @@ use kindom_api::meta::names::{
     is_dns1035_label, is_dns1123_subdomain, is_path_segment, is_qualified_name, name_is_dns_subdomain,
 };
 use kindom_api::meta::validate_object_meta;
+use kindom_cel::parse::reserved;
 use kindom_schema::columns::validate_path;
 
 use crate::admission::CompiledPolicy;
@@ -21,30 +22,6 @@ const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 << 10;
-/// The words of CEL that are no names.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// `validateValidatingAdmissionPolicy`; `old` is the policy that this one replaces.
 pub(super) fn validate_policy(declared: &Declared, policy: &Value, old: Option<&Value>) -> ErrorList {
@@ -192,7 +169,7 @@ fn validate_resource_names(rule: &Value, at: &Path<'_>, errors: &mut ErrorList) 
 
 fn is_name_of_cel(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
-    begins && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric()) && !RESERVED.contains(&name)
+    begins && name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric()) && !reserved(name)
 }
 
 /// `validateVariable`
