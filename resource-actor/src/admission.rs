@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures::future::BoxFuture;
-use kindom_actor_kit::{Deadline, dear};
+use kindom_actor_kit::{Deadline, back, dear};
 use kindom_api::{GroupVersionKind, User, Value, json};
 use kindom_objects::admission::{Binding, Hook, Policy};
 use kindom_objects::review::{Access, Action};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_storage::Revision;
 use parking_lot::Mutex;
+use tokio::time::timeout_at;
 
-use crate::ResourceHandle;
-use crate::cost;
-use crate::error::WriteError;
+use crate::cost::{self, Cost};
+use crate::error::{ReadError, WriteError};
+use crate::{ResourceHandle, Snapshot};
 
 /// The webhooks and policies of all configurations. Cheap to clone.
 #[derive(Clone)]
@@ -47,7 +48,7 @@ pub struct ConfiguringTypes {
 pub(crate) struct Configurations {
     pub(crate) mutating: Configured<Vec<Hook>>,
     pub(crate) validating: Configured<Vec<Hook>>,
-    policies: Configured<Policy>,
+    policies: Configured<JudgingPolicy>,
     bindings: Configured<Binding>,
     /// The types that show what another type stores.
     pub(crate) faces: Vec<Arc<TypeSpec>>,
@@ -80,9 +81,15 @@ impl Compile for Vec<Hook> {
     }
 }
 
-impl Compile for Policy {
+/// A policy, and the cost of judging by it.
+pub(crate) struct JudgingPolicy {
+    pub(crate) policy: Policy,
+    pub(crate) cost: Cost,
+}
+
+impl Compile for JudgingPolicy {
     fn compile(tree: &Value) -> Self {
-        Self::of(tree)
+        Self { policy: Policy::of(tree), cost: Cost::of_expressions() }
     }
 }
 
@@ -100,6 +107,8 @@ impl Compile for Binding {
 pub(crate) struct Configured<T> {
     handle: ResourceHandle,
     compiled: ArcSwapOption<Compiled<T>>,
+    /// Held by the one write that compiles for all.
+    compiling: tokio::sync::Mutex<()>,
 }
 
 /// All of them, as of a revision.
@@ -109,7 +118,7 @@ pub(crate) struct Compiled<T> {
     all: Vec<Arc<CompiledObject<T>>>,
     /// The places of those that bind a policy.
     by_policy: HashMap<String, Vec<usize>>,
-    /// The cost of looking at their rules and selectors.
+    /// The cost of looking at what each of them is about.
     cost: Duration,
 }
 
@@ -121,7 +130,7 @@ struct CompiledObject<T> {
 
 /// Policies and their bindings.
 pub(crate) struct BoundPolicies {
-    pub(crate) policies: Arc<Compiled<Policy>>,
+    pub(crate) policies: Arc<Compiled<JudgingPolicy>>,
     pub(crate) bindings: Arc<Compiled<Binding>>,
 }
 
@@ -146,7 +155,7 @@ impl<T> Compiled<T> {
         self.all.iter().map(|of| &of.form)
     }
 
-    /// The cost of looking at their rules and selectors.
+    /// The cost of looking at what each of them is about.
     pub(crate) fn cost(&self) -> Duration {
         self.cost
     }
@@ -206,37 +215,51 @@ impl Configurations {
 
 impl<T: Compile> Configured<T> {
     fn new(handle: ResourceHandle) -> Self {
-        Self { handle, compiled: ArcSwapOption::empty() }
+        Self { handle, compiled: ArcSwapOption::empty(), compiling: tokio::sync::Mutex::default() }
     }
 
-    /// What is configured now; `None` if nothing is. What another replica was told is part of it once the store's watch has it.
+    /// The current configuration; `None` if there is none. Changes that another replica was told of are part of it once the store's
+    /// watch has them.
     pub(crate) async fn current(&self, deadline: Deadline) -> Result<Option<Arc<Compiled<T>>>, WriteError> {
         let (snapshot, _) = self.handle.snapshot(self.handle.own_writes()?, deadline).await?;
         if snapshot.is_empty() {
             return Ok(None);
         }
-        let revision = snapshot.revision();
-        let before = self.compiled.load_full();
-        if let Some(compiled) = before.as_ref().filter(|compiled| compiled.revision == revision) {
-            return Ok(Some(Arc::clone(compiled)));
+        if let Some(compiled) = self.compiled_at(snapshot.revision()) {
+            return Ok(Some(compiled));
         }
-        let same = |object: &StoredObject| before.as_ref().and_then(|before| before.same(object));
-        let changed = snapshot.from_key("").filter(|object| same(object).is_none());
-        dear(cost::compile(changed.map(|object| object.json().len()).sum())).await?;
-        let mut all = Vec::with_capacity(snapshot.len());
-        for object in snapshot.from_key("") {
-            all.push(match same(object) {
-                Some(same) => Arc::clone(same),
-                None => {
-                    let tree = json::parse_own(object.json());
-                    let tree = tree.map_err(|why| PlanError::Corrupt(format!("{}: {why}", object.key())))?;
-                    Arc::new(CompiledObject { object: Arc::clone(object), form: T::compile(&tree) })
-                }
-            });
+        // A great many writes may have met the same change.
+        back().await;
+        let waiting = timeout_at(deadline.instant(), self.compiling.lock());
+        let _compiling = waiting.await.map_err(|_| ReadError::Timeout)?;
+        if let Some(compiled) = self.compiled_at(snapshot.revision()) {
+            return Ok(Some(compiled));
         }
-        let compiled = Arc::new(Compiled::new(revision, all));
+        let compiled = Arc::new(self.compile(&snapshot).await?);
         self.compiled.store(Some(Arc::clone(&compiled)));
         Ok(Some(compiled))
+    }
+
+    /// The configuration as of a revision, or a later one, if it has been compiled.
+    fn compiled_at(&self, revision: Revision) -> Option<Arc<Compiled<T>>> {
+        self.compiled.load_full().filter(|compiled| compiled.revision >= revision)
+    }
+
+    /// Compiles the objects that have changed.
+    async fn compile(&self, snapshot: &Snapshot) -> Result<Compiled<T>, WriteError> {
+        let before = self.compiled.load_full();
+        let mut all = Vec::with_capacity(snapshot.len());
+        for object in snapshot.from_key("") {
+            if let Some(same) = before.as_ref().and_then(|before| before.same(object)) {
+                all.push(Arc::clone(same));
+                continue;
+            }
+            dear(cost::compile(object.json().len())).await?;
+            let tree = json::parse_own(object.json());
+            let tree = tree.map_err(|why| PlanError::Corrupt(format!("{}: {why}", object.key())))?;
+            all.push(Arc::new(CompiledObject { object: Arc::clone(object), form: T::compile(&tree) }));
+        }
+        Ok(Compiled::new(snapshot.revision(), all))
     }
 }
 

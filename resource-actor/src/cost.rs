@@ -43,6 +43,13 @@ impl Default for Cost {
 }
 
 impl Cost {
+    /// Of expressions that nobody has evaluated yet: however small the objects are, it takes some evaluations to believe that they are
+    /// cheap.
+    pub(crate) fn of_expressions() -> Self {
+        let dear = u64::try_from(DEAR.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000);
+        Self { each: AtomicU64::new(dear.div_ceil(FIXED_BYTES)), ..Self::default() }
+    }
+
     /// The cost of a write of so many bytes: the body, and the object that it replaces.
     pub(crate) fn estimate(&self, bytes: usize) -> Duration {
         let picoseconds = self.each.load(Ordering::Relaxed).saturating_mul(bytes as u64 + FIXED_BYTES);

@@ -404,10 +404,10 @@ impl<'a> Admitting<'a> {
         Ok(set_namespace(metadata_mut(object), self.target.namespace)?)
     }
 
-    /// Has webhooks judge a planned write.
+    /// Has policies and webhooks judge a planned write.
     ///
     /// # Errors
-    /// A webhook refuses it, or its answer is missing or wrong.
+    /// One of them refuses it, or its answer is missing or wrong.
     pub(crate) async fn judge(
         &self,
         deletes: bool,

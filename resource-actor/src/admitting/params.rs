@@ -10,9 +10,9 @@ use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec};
 
 use super::Admitting;
-use crate::ResourceHandle;
 use crate::cost;
 use crate::error::{ReadError, WriteError};
+use crate::{Freshness, ResourceHandle};
 
 const NAMESPACE_OF_NONE: &str = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`";
 const NO_NAMESPACE: &str =
@@ -49,8 +49,11 @@ impl Admitting<'_> {
         let Some(kind) = &policy.param_kind else { return Ok(None) };
         let found = (self.find_kind)(kind).and_then(|handle| Some((handle.spec()?, handle)));
         let Some((spec, handle)) = found else {
-            let (version, kind) = (kind.api_version(), &kind.kind);
-            return Err(format!("failed to find resource referenced by paramKind: '{version}, Kind={kind}'"));
+            // As Go prints it, also without a group.
+            let GroupVersionKind { group, version, kind } = kind;
+            return Err(format!(
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'"
+            ));
         };
         Ok(Some(ParamType { kind, handle, spec }))
     }
@@ -72,10 +75,12 @@ impl Admitting<'_> {
             (true, "", own) => Some(own),
             (true, named, _) => Some(named),
         };
+        self.refuse_if_late()?;
         let found = match stored(handle, reference, namespace, self.options.deadline).await {
+            Ok(found) => found,
             // Objects of a type that has just gone are as absent as those of one that has long.
-            Err(ReadError::Gone) => Vec::new(),
-            found => found?,
+            Err(Unready::Stopped(WriteError::Gone)) => Vec::new(),
+            Err(why) => return Err(why),
         };
         match found.is_empty() && reference.needs_some {
             true => Err(Unready::Misconfigured(NONE_FOUND.to_owned())),
@@ -90,7 +95,12 @@ impl Admitting<'_> {
         object: &StoredObject,
     ) -> Result<Value, Unready> {
         let ParamType { kind, handle, spec } = of_kind;
-        let Some(version) = spec.version(&kind.version) else { return Err(WriteError::Gone.into()) };
+        let Some(version) = spec.version(&kind.version) else {
+            return Err(Unready::Misconfigured(format!(
+                "the version {} of the params is gone",
+                kind.version
+            )));
+        };
         let cost = cost::parse(object.json().len());
         dear(cost).await?;
         let mut conversions = Conversions::default();
@@ -106,15 +116,28 @@ async fn stored(
     reference: &ParamRef,
     namespace: Option<&str>,
     deadline: Deadline,
-) -> Result<Vec<Option<Arc<StoredObject>>>, ReadError> {
-    let freshness = handle.own_writes()?;
+) -> Result<Vec<Option<Arc<StoredObject>>>, Unready> {
+    let own_writes = handle.own_writes().map_err(unread)?;
     let Some(selector) = &reference.selector else {
         let key = TypeSpec::object_key(namespace, &reference.name);
-        return Ok(handle.read(&key, freshness, deadline).await?.into_iter().map(Some).collect());
+        let mut found = handle.read(&key, own_writes, deadline).await.map_err(unread)?;
+        if found.is_none() {
+            // Another replica may have answered it (`getParamDirectly`).
+            found = handle.read(&key, Freshness::Latest, deadline).await.map_err(unread)?;
+        }
+        return Ok(found.into_iter().map(Some).collect());
     };
-    let (snapshot, _) = handle.snapshot(freshness, deadline).await?;
+    let (snapshot, _) = handle.snapshot(own_writes, deadline).await.map_err(unread)?;
     let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let within = snapshot.from_key(&prefix).take_while(|object| object.key().starts_with(&prefix));
-    let selected = within.filter(|object| selector.matches(|key| object.label(key)));
+    dear(cost::rules(snapshot.count(&prefix, ""), 0)).await?;
+    let selected = snapshot.range(&prefix, "").filter(|object| selector.matches(|key| object.label(key)));
     Ok(selected.cloned().map(Some).collect())
+}
+
+/// Parameters that cannot be read are a fault of the configuration; the request's own end, and too much work, are not.
+fn unread(error: ReadError) -> Unready {
+    match error {
+        ReadError::Storage(_) | ReadError::Unreadable(_) => Unready::Misconfigured(error.to_string()),
+        error => Unready::Stopped(error.into()),
+    }
 }

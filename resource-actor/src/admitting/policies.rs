@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{DEAR, dear};
+use kindom_actor_kit::dear;
 use kindom_api::{Value, json};
 use kindom_objects::admission::{
-    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Labels, Place, Policy,
+    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Labels, Pending, Place,
     review_request,
 };
 use kindom_objects::metadata::metadata_mut;
@@ -17,6 +17,8 @@ use super::params::Unready;
 use super::states::States;
 use super::{Admitting, refused};
 use crate::access::question;
+use crate::admission::JudgingPolicy;
+use crate::cost::Spent;
 use crate::error::WriteError;
 use crate::webhooks::CountedFinding;
 
@@ -36,7 +38,7 @@ struct Judged<'j> {
 
 /// The findings of one policy by one binding, and what becomes of them.
 struct Verdicts<'v> {
-    policy: &'v Policy,
+    judging: &'v JudgingPolicy,
     /// The first refusal of all policies.
     denial: &'v mut Option<Denial>,
 }
@@ -44,7 +46,7 @@ struct Verdicts<'v> {
 impl Verdicts<'_> {
     /// Refuses the write for a configuration that is wrong, unless the policy fails open.
     fn misconfigured(&mut self, binding: Option<&Binding>, why: &str) {
-        if !self.policy.fails_open {
+        if !self.judging.policy.fails_open {
             let what = if binding.is_some() { "binding" } else { "policy" };
             self.deny(binding, &format!("failed to configure {what}: {why}"), None);
         }
@@ -63,7 +65,7 @@ impl Verdicts<'_> {
     }
 
     fn deny(&mut self, binding: Option<&Binding>, why: &str, reason: Option<&Arc<str>>) {
-        let policy = &self.policy.name;
+        let policy = &self.judging.policy.name;
         self.denial.get_or_insert_with(|| Denial {
             message: match binding {
                 Some(binding) => format!(
@@ -93,10 +95,10 @@ impl Admitting<'_> {
     pub(super) fn named_policies<'h>(
         &'h self,
         attributes: &'h Attributes<'h>,
-    ) -> Vec<(&'h Policy, &'h Place)> {
+    ) -> Vec<(&'h JudgingPolicy, &'h Place)> {
         let Some(bound) = &self.policies else { return Vec::new() };
-        let is_bound = |policy: &&Policy| bound.bindings.of_policy(&policy.name).next().is_some();
-        let named = |policy: &'h Policy| Some((policy, self.place_of(&policy.matching, attributes)?));
+        let is_bound = |of: &&JudgingPolicy| bound.bindings.of_policy(&of.policy.name).next().is_some();
+        let named = |of: &'h JudgingPolicy| Some((of, self.place_of(&of.policy.matching, attributes)?));
         bound.policies.all().filter(is_bound).filter_map(named).collect()
     }
 
@@ -120,7 +122,7 @@ impl Admitting<'_> {
     ) -> Result<(), WriteError> {
         let named = self.named_policies(attributes);
         let Some(bound) = self.policies.as_ref().filter(|_| !named.is_empty()) else { return Ok(()) };
-        let selects_namespaces = |(policy, _): &(&Policy, &Place)| {
+        let selects_namespaces = |(JudgingPolicy { policy, .. }, _): &(&JudgingPolicy, &Place)| {
             let by_binding = |of: &Binding| of.matching.as_ref().is_some_and(|of| of.selects_namespaces());
             policy.names_namespace
                 || policy.matching.selects_namespaces()
@@ -130,18 +132,18 @@ impl Admitting<'_> {
         let [new, old] = states.labels();
         let labels = [self.labels(namespace.as_deref(), new), new, old];
         let namespace = match &namespace {
-            Some(namespace) if named.iter().any(|(policy, _)| policy.names_namespace) => {
+            Some(namespace) if named.iter().any(|(of, _)| of.policy.names_namespace) => {
                 self.namespace_object(namespace)?
             }
             _ => None,
         };
         let judged = Judged { attributes, labels, namespace: namespace.as_ref() };
         let mut denial = None;
-        for (policy, place) in named {
+        for (judging, place) in named {
             let [of_namespace, new, old] = labels;
-            if policy.matching.selects(of_namespace, new, old) {
-                let mut verdicts = Verdicts { policy, denial: &mut denial };
-                let bindings = bound.bindings.of_policy(&policy.name);
+            if judging.policy.matching.selects(of_namespace, new, old) {
+                let mut verdicts = Verdicts { judging, denial: &mut denial };
+                let bindings = bound.bindings.of_policy(&judging.policy.name);
                 self.judge_by_bindings(bindings, place, &judged, states, &mut verdicts, conversions).await?;
             }
         }
@@ -160,7 +162,7 @@ impl Admitting<'_> {
         verdicts: &mut Verdicts<'_>,
         conversions: &mut Conversions,
     ) -> Result<(), WriteError> {
-        let of_kind = match self.param_type(verdicts.policy) {
+        let of_kind = match self.param_type(&verdicts.judging.policy) {
             Ok(of_kind) => of_kind,
             Err(why) => {
                 verdicts.misconfigured(None, &why);
@@ -177,20 +179,19 @@ impl Admitting<'_> {
             let at = self.show(states, place, conversions).await.map_err(unconverted);
             let Some(at) = verdicts.ready(binding, at)? else { continue };
             let (new, old) = states.shown(at);
+            let (namespace, checks) = (judged.namespace, &(Arc::clone(&self.checks) as Arc<dyn Checks>));
+            let inputs = Inputs { request: &request, object: new, old, namespace, params: None, checks };
+            let bytes = states.bytes();
             // One by one: a selector may have a great many.
             for stored in &params {
-                let params = match (&of_kind, stored) {
-                    (Some(of_kind), Some(stored)) => {
-                        let shown = self.shown_param(of_kind, stored).await;
-                        let Some(shown) = verdicts.ready(binding, shown)? else { continue };
-                        Some(shown)
-                    }
-                    _ => None,
+                let (Some(of_kind), Some(stored)) = (&of_kind, stored) else {
+                    self.judge_by_policy(binding, &inputs, bytes, verdicts).await?;
+                    continue;
                 };
-                let (namespace, params) = (judged.namespace, params.as_ref());
-                let checks: &Arc<dyn Checks> = &(Arc::clone(&self.checks) as Arc<dyn Checks>);
-                let inputs = Inputs { request: &request, object: new, old, namespace, params, checks };
-                self.judge_by_policy(binding, &inputs, verdicts).await?;
+                let shown = self.shown_param(of_kind, stored).await;
+                let Some(shown) = verdicts.ready(binding, shown)? else { continue };
+                let inputs = Inputs { params: Some(&shown), ..inputs };
+                self.judge_by_policy(binding, &inputs, bytes + stored.json().len(), verdicts).await?;
             }
         }
         Ok(())
@@ -203,21 +204,25 @@ impl Admitting<'_> {
         })
     }
 
-    /// Has a policy judge a write, with one parameter or none.
+    /// Has a policy judge a write, with one parameter or none; all that it looks at has so many bytes.
     async fn judge_by_policy(
         &self,
         binding: &Binding,
         inputs: &Inputs<'_>,
+        bytes: usize,
         verdicts: &mut Verdicts<'_>,
     ) -> Result<(), WriteError> {
-        let (policy, clock) = (verdicts.policy, &self.handle.deps().clock);
+        let (JudgingPolicy { policy, cost }, clock) = (verdicts.judging, &self.handle.deps().clock);
         let (findings, took) = loop {
-            dear(self.estimate().max(DEAR)).await?;
+            dear(cost.estimate(bytes)).await?;
             self.refuse_if_late()?;
-            let began = clock.now();
-            match policy.judge(inputs) {
-                Ok(findings) => break (findings, clock.now().saturating_duration_since(began)),
-                Err(_) => self.ask_access().await,
+            let (mut spent, began) = (Spent::new(cost, bytes), clock.now());
+            match spent.on(|| policy.judge(inputs)) {
+                Ok(findings) => {
+                    spent.finished();
+                    break (findings, clock.now().saturating_duration_since(began));
+                }
+                Err(Pending) => self.ask_access().await,
             }
         };
         for finding in &findings {
@@ -228,7 +233,7 @@ impl Admitting<'_> {
 
     /// Does what a binding wants done about a finding.
     fn enforce(&self, binding: &Binding, finding: &Finding, took: Duration, verdicts: &mut Verdicts<'_>) {
-        let policy = verdicts.policy;
+        let policy = &verdicts.judging.policy;
         let error_type = if finding.is_error { error_type(finding) } else { "no_error" };
         let count = |enforcement| {
             let (policy, binding) = (policy.name.as_str(), binding.name.as_str());
