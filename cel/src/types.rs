@@ -43,6 +43,8 @@ pub enum Type {
     Opaque(&'static str),
     /// That of a schema's object, equal by name.
     Object(Arc<Object>),
+    /// That of a message that expressions make, by its name: `Object.spec`, of which any field may be given.
+    Message(Arc<str>),
     /// A type parameter of a function, by its name: `A`.
     Param(&'static str),
     /// A type that the checker has yet to find.
@@ -96,6 +98,7 @@ impl fmt::Display for Type {
             Self::Type(of) => write!(f, "type({of})"),
             Self::Opaque(name) | Self::Param(name) => f.write_str(name),
             Self::Object(object) => f.write_str(&object.name),
+            Self::Message(name) => f.write_str(name),
             Self::Var(var) => write!(f, "_var{var}"),
         }
     }

@@ -11,6 +11,7 @@ use crate::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal, StructField
 use crate::library::{Function, Functions, Overload};
 use crate::parse::{Issue, Issues};
 use crate::types::Type;
+use crate::value::message::{JSON_PATCH, is_message};
 use unify::Bindings;
 
 /// An expression whose types are known.
@@ -65,12 +66,26 @@ pub fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Checked, Issu
 ///
 /// Every issue that cel-go would report, in no order.
 pub fn check(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>> {
+    check_in(ast, variables, false)
+}
+
+/// As [`check`], for an expression that may make the messages of patches (`HasPatchTypes`).
+///
+/// # Errors
+///
+/// As [`check`].
+pub fn check_patch(ast: Ast, variables: &[(&str, Type)]) -> Result<Checked, Vec<Issue>> {
+    check_in(ast, variables, true)
+}
+
+fn check_in(ast: Ast, variables: &[(&str, Type)], makes_patches: bool) -> Result<Checked, Vec<Issue>> {
     let count = ast.exprs.len();
     let mut checker = Checker {
         ast: &ast,
         variables,
         places: places(variables),
         functions: Functions::all(),
+        makes_patches,
         types: vec![Type::Dyn; count],
         references: std::iter::repeat_with(Reference::default).take(count).collect(),
         locals: Vec::new(),
@@ -128,6 +143,8 @@ struct Checker<'e> {
     variables: &'e [(&'e str, Type)],
     places: Places<'e>,
     functions: &'static Functions,
+    /// Expressions may make messages, and have the functions that go with them.
+    makes_patches: bool,
     types: Vec<Type>,
     references: Vec<Reference>,
     /// The variables of comprehensions, innermost last.
@@ -193,6 +210,18 @@ impl<'e> Checker<'e> {
         }
     }
 
+    fn function(&self, name: &str) -> Option<&'static Function> {
+        self.functions.get(name).filter(|_| self.makes_patches || !names::is_of_patches(name))
+    }
+
+    /// The type of a name.
+    fn type_named(&self, name: &str) -> Option<Type> {
+        match self.makes_patches && is_message(name) {
+            true => Some(Type::Message(name.into())),
+            false => names::type_named(name).filter(|_| self.knows(name)),
+        }
+    }
+
     fn local(&self, name: &str) -> Option<&Type> {
         self.locals.iter().rev().find(|(local, _)| *local == name).map(|(_, ty)| ty)
     }
@@ -215,7 +244,7 @@ impl<'e> Checker<'e> {
         {
             self.set(id, ty.clone());
             self.refer(id, Reference::Variable(place));
-        } else if let Some(ty) = names::type_named(name).filter(|_| self.knows(name)) {
+        } else if let Some(ty) = self.type_named(name) {
             self.set(id, Type::type_of(ty.clone()));
             self.refer(id, Reference::Type(ty));
         } else if name == names::NULL_VALUE {
@@ -291,7 +320,9 @@ impl<'e> Checker<'e> {
     /// Returns true if `root` may be the first part of a longer dotted name.
     fn qualifies(&self, root: &str) -> bool {
         let root = root.strip_prefix('.').unwrap_or(root);
-        names::NAMESPACES.contains(&root) || self.places.roots.contains(root)
+        names::NAMESPACES.contains(&root)
+            || self.makes_patches && root == "Object"
+            || self.places.roots.contains(root)
     }
 
     /// The type of a field of an operand. `at` is where an issue with it points.
@@ -310,6 +341,10 @@ impl<'e> Checker<'e> {
                     self.issue(at, format!("undefined field '{field}'"));
                     Type::Error
                 }
+            },
+            Type::Message(name) => match (**name == *JSON_PATCH, field) {
+                (true, "op" | "path" | "from") => Type::String,
+                _ => Type::Dyn,
             },
             Type::Opaque(name) if names::is_message(name) => {
                 self.issue(at, format!("unexpected failed resolution of '{name}'"));
@@ -338,7 +373,7 @@ impl<'e> Checker<'e> {
         let ty = self.field(expr.at, operand, name, true);
         let ty = self.bindings.resolve(&ty);
         self.set(id, ty);
-        if let Some(function) = self.functions.get(operators::OPT_SELECT) {
+        if let Some(function) = self.function(operators::OPT_SELECT) {
             self.refer(id, Reference::Call(function, function.overloads.iter().collect()));
         }
     }
@@ -352,7 +387,7 @@ impl<'e> Checker<'e> {
         }
         let Some(target) = target else {
             let plain = name.strip_prefix('.').unwrap_or(name);
-            let Some(function) = self.functions.get(plain) else {
+            let Some(function) = self.function(plain) else {
                 return self.undeclared(id, name);
             };
             if plain != name {
@@ -364,13 +399,13 @@ impl<'e> Checker<'e> {
             && names::has_functions(root.strip_prefix('.').unwrap_or(root))
         {
             let qualified = format!("{}.{name}", self.qualified(target));
-            if let Some(function) = self.functions.get(qualified.strip_prefix('.').unwrap_or(&qualified)) {
+            if let Some(function) = self.function(qualified.strip_prefix('.').unwrap_or(&qualified)) {
                 self.rename_call(id, function, args);
                 return self.resolve(id, function, None, args);
             }
         }
         self.check(target);
-        match self.functions.get(name) {
+        match self.function(name) {
             Some(function) => self.resolve(id, function, Some(target), args),
             None => self.undeclared(id, name),
         }
@@ -482,10 +517,14 @@ impl<'e> Checker<'e> {
         self.set(id, Type::map(key, value));
     }
 
-    /// Only messages of protocol buffers can be made in cel-go, of which registrations have none; its own of Google's are
-    /// left out.
+    /// Besides those of patches, only messages of protocol buffers can be made in cel-go, of which there are none; its own of
+    /// Google's are left out.
     fn message(&mut self, id: Id, name: &str, fields: &[StructField]) {
         let plain = name.strip_prefix('.').unwrap_or(name);
+        if self.makes_patches && is_message(plain) {
+            self.set(id, Type::Message(plain.into()));
+            return self.fields_of_message(plain, fields);
+        }
         let message = match names::type_named(plain) {
             None => return self.undeclared(id, name),
             Some(_) if plain.starts_with("google.protobuf.") => format!("'{plain}' cannot be made here"),
@@ -495,6 +534,27 @@ impl<'e> Checker<'e> {
         self.set(id, Type::Error);
         for field in fields {
             self.check(field.value);
+        }
+    }
+
+    fn fields_of_message(&mut self, name: &str, fields: &[StructField]) {
+        for StructField { name: field, value, optional, at } in fields {
+            self.check(*value);
+            let found = if *optional { self.unwrapped(*value) } else { self.ty(*value) };
+            let declared = match (name == JSON_PATCH, &**field) {
+                (false, _) | (true, "value") => Type::Dyn,
+                (true, "op" | "path" | "from") => Type::String,
+                (true, _) => {
+                    self.issue(*at, format!("undefined field '{field}'"));
+                    continue;
+                }
+            };
+            if !self.bindings.assignable(&declared, &found) {
+                let why = format!(
+                    "expected type of field '{field}' is '{declared}' but provided type is '{found}'"
+                );
+                self.issue(*at, why);
+            }
         }
     }
 

@@ -53,6 +53,11 @@ pub(super) fn field(object: &Arc<Object>, name: &str) -> Option<Type> {
     found.map(crate::decl::Decl::to_type)
 }
 
+/// Returns true if a function is there only where patches are made (`library.JSONPatch`).
+pub(super) fn is_of_patches(function: &str) -> bool {
+    function.starts_with("jsonpatch.")
+}
+
 /// Returns true if there are functions whose names begin with this namespace and a dot.
 pub(super) fn has_functions(namespace: &str) -> bool {
     static NAMESPACES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {

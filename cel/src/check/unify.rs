@@ -276,7 +276,13 @@ fn has_open(ty: &Type) -> bool {
 fn is_nullable(ty: &Type) -> bool {
     matches!(
         ty,
-        Type::Null | Type::Optional(_) | Type::Opaque(_) | Type::Object(_) | Type::Duration | Type::Timestamp
+        Type::Null
+            | Type::Optional(_)
+            | Type::Opaque(_)
+            | Type::Object(_)
+            | Type::Message(_)
+            | Type::Duration
+            | Type::Timestamp
     )
 }
 
@@ -289,6 +295,7 @@ pub(super) fn same(one: &Type, other: &Type) -> bool {
         (Type::Map(one), Type::Map(other)) => same(&one.0, &other.0) && same(&one.1, &other.1),
         (Type::Opaque(one), Type::Opaque(other)) | (Type::Param(one), Type::Param(other)) => one == other,
         (Type::Object(one), Type::Object(other)) => one.name == other.name,
+        (Type::Message(one), Type::Message(other)) => one == other,
         (Type::Var(one), Type::Var(other)) => one == other,
         _ => std::mem::discriminant(one) == std::mem::discriminant(other),
     }

@@ -418,7 +418,7 @@ enum Step {
 
 fn is_selected_at_a_cost(ty: &Type) -> bool {
     match ty {
-        Type::Map(_) | Type::Object(_) | Type::Param(_) | Type::Var(_) => true,
+        Type::Map(_) | Type::Object(_) | Type::Message(_) | Type::Param(_) | Type::Var(_) => true,
         // The types of libraries are declared as messages, but for these two.
         Type::Opaque(name) => !matches!(*name, "net.IP" | "net.CIDR"),
         _ => false,

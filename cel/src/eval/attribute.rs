@@ -28,7 +28,7 @@ fn along<'a>(
 ) -> Along<'a> {
     let (mut rest, mut charged) = (qualifiers, 0);
     let mut hints = hints.into_iter().flatten();
-    while let [Qualifier { by: By::Name(name), optional: false }, after @ ..] = rest {
+    while let [Qualifier { by: By::Name(name), optional: false, .. }, after @ ..] = rest {
         let name = program.name(*name);
         let test_only = test_only && after.is_empty();
         charged += 1;
@@ -157,6 +157,18 @@ impl<'a> Frame<'a, '_> {
         test: bool,
     ) -> Result<Option<Value<'a>>, EvalError> {
         let program = self.program();
+        if by.of_message
+            && let Value::Message(message) = value
+        {
+            let name = match by.by {
+                By::Name(name) => program.name(name),
+                By::Constant(constant) => {
+                    program.constants.get(constant as usize).and_then(Value::as_str).unwrap_or("")
+                }
+                By::Value(_) => "",
+            };
+            return message.field(name, test, self.work_mut());
+        }
         match by.by {
             By::Name(name) => {
                 let name = program.name(name);

@@ -115,6 +115,26 @@ impl<'a> Frame<'a, '_> {
     }
 }
 
+/// The name of the type of a value's native form in Go, which messages show.
+pub(crate) fn go_value_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "structpb.NullValue",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Uint(_) => "uint64",
+        Value::Double(_) => "float64",
+        Value::String(_) => "string",
+        Value::Bytes(_) => "[]uint8",
+        Value::Duration(_) => "time.Duration",
+        Value::Timestamp(_) => "time.Time",
+        Value::List(List::Tree(..)) => "[]interface {}",
+        Value::List(_) => "[]ref.Val",
+        Value::Map(Map::Tree(..)) | Value::Message(_) => "map[string]interface {}",
+        Value::Map(_) => "map[ref.Val]ref.Val",
+        other => go_type(other),
+    }
+}
+
 /// The name of a value's type in upstream's code, which messages show.
 pub(super) fn go_type(value: &Value<'_>) -> &'static str {
     match value {
@@ -138,5 +158,7 @@ pub(super) fn go_type(value: &Value<'_>) -> &'static str {
         Value::Map(Map::Tree(..)) => "*common.unstructuredMap",
         Value::Map(_) => "*types.baseMap",
         Value::Opaque(opaque) => opaque.go_type(),
+        Value::Message(message) if message.is_patch() => "*mutation.JSONPatchVal",
+        Value::Message(_) => "*dynamic.ObjectVal",
     }
 }

@@ -14,6 +14,8 @@ mod plan;
 mod run;
 mod set;
 
+pub(crate) use fold::go_value_type;
+
 use std::sync::Arc;
 
 use kindom_formats::Pattern;
@@ -38,6 +40,8 @@ pub struct Program {
     qualifiers: Box<[Qualifier]>,
     names: Box<[Box<str>]>,
     constants: Box<[Value<'static>]>,
+    /// The messages that are made: the names of their types and fields.
+    messages: Box<[MadeMessage]>,
     folds: Box<[Fold]>,
     patterns: Box<[Arc<Pattern>]>,
     sets: Box<[set::Set]>,
@@ -117,10 +121,23 @@ enum Node {
     List(Run),
     /// Keys and values in turn, among them optional ones.
     Map(Run),
+    /// Fields of the message of [`Program::messages`].
+    Message {
+        message: u32,
+        fields: Run,
+    },
     /// Of [`Program::folds`].
     Fold(u32),
     /// An item of a list or a value of a map that is left out if it is an empty optional.
     OptionalPart(Place),
+}
+
+/// A message that is made.
+#[derive(Debug)]
+struct MadeMessage {
+    name: Arc<str>,
+    /// In the order of the values.
+    fields: Vec<Arc<str>>,
 }
 
 /// A step along a value.
@@ -129,6 +146,8 @@ struct Qualifier {
     by: By,
     /// `true` if absence is no error.
     optional: bool,
+    /// `true` if it is a field of a message, which the checker knew.
+    of_message: bool,
 }
 
 /// The key of a qualifier.

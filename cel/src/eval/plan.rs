@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use kindom_formats::{Pattern, pattern};
 
-use crate::ast::{Comprehension, Entry, Id, Kind, Literal, operators};
+use crate::ast::{Comprehension, Entry, Id, Kind, Literal, StructField, operators};
 use crate::check::{Checked, Reference};
 use crate::eval::attribute::invalid_qualifier;
 use crate::eval::set::Set;
-use crate::eval::{By, Condition, Fold, Node, Place, Program, Qualifier, Run, WORK_MAX, run};
+use crate::eval::{By, Condition, Fold, MadeMessage, Node, Place, Program, Qualifier, Run, WORK_MAX, run};
 use crate::library::{Function, Functions, Overload, regex};
+use crate::types::Type;
 use crate::value::{Entries, List, Value, Work, runtime_name};
 
 /// Functions that are called while planning if their argument is a constant (`overloads.IsTypeConversionFunction`).
@@ -39,6 +40,7 @@ impl Program {
             qualifiers: made.qualifiers.into(),
             names: made.names.into(),
             constants: made.constants.into(),
+            messages: made.messages.into(),
             folds: made.folds.into(),
             patterns: made.patterns.into(),
             sets: made.sets.into(),
@@ -64,6 +66,7 @@ struct Made {
     qualifiers: Vec<Qualifier>,
     names: Vec<Box<str>>,
     constants: Vec<Value<'static>>,
+    messages: Vec<MadeMessage>,
     folds: Vec<Fold>,
     patterns: Vec<Arc<Pattern>>,
     sets: Vec<Set>,
@@ -132,7 +135,7 @@ impl<'c> Planner<'c> {
             Kind::List { items, optional } => self.list(items, optional),
             Kind::Map(entries) => self.map(entries),
             Kind::Comprehension(fold) => self.fold(fold),
-            Kind::Struct { name, .. } => Err(format!("unknown type: {name}")),
+            Kind::Struct { name, fields } => self.message(name, fields),
             Kind::Error => Err("unsupported expr".to_owned()),
         }
     }
@@ -141,7 +144,9 @@ impl<'c> Planner<'c> {
         match self.checked.references.get(id as usize) {
             Some(Reference::Variable(variable)) => self.add(Node::Variable(*variable)),
             // Names of messages that wrap a scalar are known to the checker alone.
-            Some(Reference::Type(of)) if name.contains('.') && runtime_name(of) != name => {
+            Some(Reference::Type(of))
+                if matches!(of, Type::Message(_)) || name.contains('.') && runtime_name(of) != name =>
+            {
                 Err(format!("reference to undefined type: {name}"))
             }
             Some(Reference::Type(of)) => self.constant(Value::Type(of.clone())),
@@ -169,7 +174,7 @@ impl<'c> Planner<'c> {
             match &checked.ast.get(at).kind {
                 Kind::Select { operand, field, test_only } if !known && (!test_only || at == id) => {
                     has |= *test_only;
-                    steps.push((Step::Name(field), false));
+                    steps.push((Step::Name(field), false, self.is_message(*operand)));
                     at = *operand;
                 }
                 Kind::Call { function, args, .. } => {
@@ -179,7 +184,8 @@ impl<'c> Planner<'c> {
                         _ => break,
                     };
                     let [operand, key] = args.as_slice() else { return Err("unsupported expr".to_owned()) };
-                    steps.push((Step::Key(*key), optional));
+                    let of_message = &**function == operators::OPT_SELECT && self.is_message(*operand);
+                    steps.push((Step::Key(*key), optional, of_message));
                     at = *operand;
                 }
                 _ => break,
@@ -187,17 +193,21 @@ impl<'c> Planner<'c> {
         }
         let root = if at == id { self.ident(id, "")? } else { self.plan(at)? };
         let mut qualifiers = Vec::with_capacity(steps.len());
-        for (step, optional) in steps.into_iter().rev() {
+        for (step, optional, of_message) in steps.into_iter().rev() {
             let by = match step {
                 Step::Name(name) => self.name(name)?,
                 Step::Key(key) => self.key(key)?,
             };
-            qualifiers.push(Qualifier { by, optional });
+            qualifiers.push(Qualifier { by, optional, of_message });
         }
         let from = index(self.made.qualifiers.len())?;
         let len = u16::try_from(qualifiers.len()).map_err(|_| "expression is too large".to_owned())?;
         self.made.qualifiers.append(&mut qualifiers);
         self.add(Node::Attribute { root, qualifiers: Run { from, len }, test_only: has })
+    }
+
+    fn is_message(&self, id: Id) -> bool {
+        matches!(self.checked.types.get(id as usize), Some(Type::Message(_)))
     }
 
     fn name(&mut self, name: &'c str) -> Result<By, String> {
@@ -376,6 +386,23 @@ impl<'c> Planner<'c> {
         }
         let entries = self.run(&places)?;
         self.add(Node::Map(entries))
+    }
+
+    fn message(&mut self, name: &str, fields: &[StructField]) -> Planned {
+        let mut places = Vec::with_capacity(fields.len());
+        for field in fields {
+            let mut value = self.plan(field.value)?;
+            if field.optional {
+                value = self.add(Node::OptionalPart(value))?;
+            }
+            places.push(value);
+        }
+        let fields = fields.iter().map(|field| (*field.name).into()).collect();
+        let name = name.strip_prefix('.').unwrap_or(name).into();
+        self.made.messages.push(MadeMessage { name, fields });
+        let message = index(self.made.messages.len() - 1)?;
+        let fields = self.run(&places)?;
+        self.add(Node::Message { message, fields })
     }
 
     fn local(&mut self) -> u32 {

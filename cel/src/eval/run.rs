@@ -1,14 +1,16 @@
 //! The evaluation of nodes (cel-go `interpreter/interpretable.go`), and the counting of costs
 //! (`interpreter/runtimecost.go`).
 
+use std::sync::Arc;
+
 use kindom_formats::Pattern;
 
 use crate::ast::operators;
-use crate::eval::{Node, Place, Program, Run, Variable};
+use crate::eval::{MadeMessage, Node, Place, Program, Run, Variable};
 use crate::library::standard::cost_of_match;
 use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
-use crate::value::{Entries, EvalError, Hint, List, Map, Value, Work, runtime_name};
+use crate::value::{Entries, EvalError, Hint, List, Map, Message, Value, Work, runtime_name};
 
 /// `common.ListCreateBaseCost`
 const LIST_COST: u64 = 10;
@@ -16,6 +18,8 @@ const LIST_COST: u64 = 10;
 const ITEM_WORK: usize = 4;
 /// `common.MapCreateBaseCost`
 const MAP_COST: u64 = 30;
+/// `common.StructCreateBaseCost`
+const MESSAGE_COST: u64 = 40;
 
 /// One evaluation.
 #[derive(Debug)]
@@ -71,6 +75,10 @@ impl<'a, 'v> Frame<'a, 'v> {
         &self.work
     }
 
+    pub(super) fn work_mut(&mut self) -> &mut Work {
+        &mut self.work
+    }
+
     /// The variable that was asked for and is not known yet.
     pub(super) fn pending(&self) -> Option<u32> {
         self.pending
@@ -116,6 +124,7 @@ impl<'a, 'v> Frame<'a, 'v> {
             Node::OptionalOrValue(a, b) => self.optional_or_value(*a, *b),
             Node::List(items) => self.list(*items),
             Node::Map(entries) => self.map(*entries),
+            Node::Message { message, fields } => self.message(*message, *fields),
             Node::Fold(fold) => self.fold(*fold),
             Node::OptionalPart(_) => Err(EvalError::NoSuchOverload),
         }
@@ -573,6 +582,43 @@ impl<'a, 'v> Frame<'a, 'v> {
             }
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    fn message(&mut self, message: u32, fields: Run) -> Evaluated<'a> {
+        let Some(MadeMessage { name, fields: names }) = self.program.messages.get(message as usize) else {
+            return Err(EvalError::NoSuchOverload);
+        };
+        let mut made = Message { name: name.clone(), fields: Vec::with_capacity(names.len()) };
+        let done = self.fields(names, self.program.places(fields), &mut made);
+        self.constructed(done, MESSAGE_COST)?;
+        Ok(Value::Message(made.into()))
+    }
+
+    fn fields(
+        &mut self,
+        names: &'a [Arc<str>],
+        values: &'a [Place],
+        made: &mut Message<'a>,
+    ) -> Result<(), EvalError> {
+        for (name, value) in names.iter().zip(values) {
+            let value = match self.program.node(*value) {
+                Node::OptionalPart(part) => match self.exec(*part)? {
+                    Value::Optional(value) => value.map(Arc::unwrap_or_clone),
+                    other => {
+                        let message = format!(
+                            "cannot initialize optional entry '{name}' from non-optional value {other}"
+                        );
+                        return Err(EvalError::Message(message));
+                    }
+                },
+                _ => Some(self.exec(*value)?),
+            };
+            self.work.spend(made.fields.len())?;
+            made.fields.retain(|(known, _)| known != name);
+            made.fields.extend(value.map(|value| (Arc::clone(name), value)));
+        }
+        made.check()
     }
 }
 

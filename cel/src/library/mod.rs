@@ -9,6 +9,7 @@ mod comprehensions;
 mod cost;
 mod ext_lists;
 mod formats;
+mod json_patch;
 mod lists;
 mod net;
 mod quantity;
@@ -219,6 +220,7 @@ fn declare(functions: &mut Functions) {
     semver::declare(functions);
     ext_lists::declare(functions);
     lists::declare(functions);
+    json_patch::declare(functions);
 }
 
 #[cfg(test)]

@@ -185,6 +185,7 @@ impl<'a> Value<'a> {
             (Self::Optional(Some(a)), Self::Optional(Some(b))) => return a.is(b, work),
             (Self::List(a), Self::List(b)) => return a.equals(b, work),
             (Self::Map(a), Self::Map(b)) => return a.equals(b, work),
+            (Self::Message(a), Self::Message(b)) => return a.is(b, work),
             (Self::Opaque(a), Self::Opaque(b)) => return a.equals(&**b).ok_or(EvalError::NoSuchOverload),
             (
                 Self::List(List::Tree(..) | List::Added(..)) | Self::Map(Map::Tree(..)) | Self::Opaque(_),

@@ -2,6 +2,7 @@
 
 mod compare;
 mod entries;
+pub mod message;
 mod print;
 pub mod time;
 mod tree;
@@ -17,6 +18,7 @@ use crate::types::Type;
 
 pub(crate) use compare::{PATTERNS_MAX, Work, whole, whole_unsigned};
 pub use entries::Entries;
+pub use message::Message;
 pub(crate) use tree::{Hint, field, item_shape, member, member_by};
 pub use tree::{escape, unescape};
 
@@ -51,6 +53,8 @@ pub enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// A value of a library's own type.
     Opaque(Arc<dyn Opaque>),
+    /// A message that the expression made.
+    Message(Arc<Message<'a>>),
 }
 
 /// A string.
@@ -249,12 +253,13 @@ impl<'a> Value<'a> {
             Self::Type(_) => Type::type_of(Type::Dyn),
             Self::Optional(_) => Type::optional(Type::Dyn),
             Self::Opaque(opaque) => Type::Opaque(opaque.type_name()),
+            Self::Message(message) => Type::Message(Arc::clone(&message.name)),
         }
     }
 
     /// The name of its type at run time.
     #[must_use]
-    pub fn type_name(&self) -> &'static str {
+    pub fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -270,6 +275,7 @@ impl<'a> Value<'a> {
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
             Self::Opaque(opaque) => opaque.type_name(),
+            Self::Message(message) => &message.name,
         }
     }
 
@@ -310,6 +316,7 @@ impl<'a> Value<'a> {
             Self::Timestamp(at) => at.seconds == time::SECONDS_MIN && at.nanos == 0,
             Self::List(List::Owned(items)) => items.is_empty(),
             Self::Map(Map::Owned(entries)) => entries.is_empty(),
+            Self::Message(message) => !message.is_patch() && message.fields.is_empty(),
             Self::List(_) | Self::Map(_) | Self::Type(_) | Self::Optional(_) | Self::Opaque(_) => false,
         }
     }
@@ -341,6 +348,7 @@ pub(crate) fn runtime_name(of: &Type) -> &str {
         Type::Type(_) => "type",
         Type::Opaque(name) => name,
         Type::Object(object) => &object.name,
+        Type::Message(name) => name,
     }
 }
 

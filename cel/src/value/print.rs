@@ -28,6 +28,7 @@ impl fmt::Display for Value<'_> {
             Self::Optional(None) => f.write_str("optional.none()"),
             Self::Optional(Some(value)) => write!(f, "optional({value})"),
             Self::Opaque(opaque) => write!(f, "{opaque:?}"),
+            Self::Message(message) => f.write_str(&message.name),
         }
     }
 }
