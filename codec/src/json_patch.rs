@@ -28,6 +28,15 @@ pub enum PatchError {
     TooMany(String),
 }
 
+/// The end of the error of a test that fails.
+const TEST_FAILED: &str = " failed: test failed";
+
+/// Returns true if [`apply`] failed with this because the document does not pass a test.
+#[must_use]
+pub fn is_failed_test(why: &str) -> bool {
+    why.starts_with("testing value ") && why.ends_with(TEST_FAILED)
+}
+
 /// One operation, as sent; whether it makes sense shows when it is applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation(Map);
@@ -141,11 +150,19 @@ impl Operation {
     }
 
     fn path(&self, operation: &str) -> Result<&str, String> {
-        self.text("path").ok_or_else(|| format!("{operation} operation failed to decode path: missing value"))
+        self.text("path").ok_or_else(|| {
+            format!(
+                "{operation} operation failed to decode path: operation, missing path field: missing value"
+            )
+        })
     }
 
     fn from(&self, operation: &str) -> Result<&str, String> {
-        self.text("from").ok_or_else(|| format!("{operation} operation failed to decode from: missing value"))
+        self.text("from").ok_or_else(|| {
+            format!(
+                "{operation} operation failed to decode from: operation, missing from field: missing value"
+            )
+        })
     }
 
     fn value(&self) -> Option<&Value> {
@@ -186,14 +203,18 @@ fn replace(doc: &mut Value, operation: &Operation, work: &mut usize) -> Result<(
 
 fn test(doc: &Value, operation: &Operation) -> Result<(), String> {
     let path = operation.path("test")?;
-    let found = if path.is_empty() { Some(doc) } else { get(doc, path)? };
+    let found = match path {
+        "" => Some(doc),
+        path => get(doc, path)
+            .map_err(|why| format!("test operation does not apply: is missing path: {path}: {why}"))?,
+    };
     let wanted = operation.value();
     let same = match (found, wanted) {
         (None | Some(Value::Null), None | Some(Value::Null)) => true,
         (Some(found), Some(wanted)) => found == wanted,
         _ => false,
     };
-    if same { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
+    if same { Ok(()) } else { Err(format!("testing value {path}{TEST_FAILED}")) }
 }
 
 fn missing() -> String {

@@ -14,10 +14,12 @@ pub mod scale;
 mod set;
 mod typed;
 mod unmanaged;
+mod untracked;
 mod updater;
 
 pub use element::PathElement;
 pub use entries::validate;
 pub use manager::{ApplyError, Cause, Scope, apply, keep_times, update};
 pub use set::Set;
+pub use untracked::merge_untracked;
 pub use updater::{ConvertError, Versions};

@@ -35,8 +35,15 @@ pub(crate) struct TypeError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TypeErrors(Vec<TypeError>);
 
+/// The most errors that are kept of a value.
+const ERRORS_MAX: usize = 1_000;
+
 impl TypeErrors {
+    /// Of a great many errors, only the first are kept: each has a path, which is made longer at each level.
     fn push(&mut self, message: impl Into<String>) {
+        if self.0.len() >= ERRORS_MAX {
+            return;
+        }
         self.0.push(TypeError { path: String::new(), message: message.into() });
     }
 
