@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::Processors;
-use kindom_resource_actor::{CountedFinding, EndedCall, EndedReview};
+use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview};
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -133,6 +133,8 @@ pub struct WebhookMetrics {
     hooks: Arc<Mutex<HashSet<String>>>,
     policy_checks: Family<PolicyLabels, Counter>,
     policy_durations: Family<PolicyLabels, Histogram, fn() -> Histogram>,
+    changes: Family<ChangeLabels, Counter>,
+    change_durations: Family<ChangeLabels, Histogram, fn() -> Histogram>,
     bindings: Arc<Mutex<HashSet<(String, String)>>>,
 }
 
@@ -154,6 +156,8 @@ impl Default for WebhookMetrics {
             hooks: Arc::default(),
             policy_checks: Family::default(),
             policy_durations: Family::new_with_constructor(policies),
+            changes: Family::default(),
+            change_durations: Family::new_with_constructor(policies),
             bindings: Arc::default(),
         }
     }
@@ -214,18 +218,30 @@ impl WebhookMetrics {
         }
     }
 
+    /// The names of a binding and its policy, if they have metrics of their own.
+    fn binding(&self, policy: &str, binding: &str) -> Option<(String, String)> {
+        let named = (policy.to_owned(), binding.to_owned());
+        let mut bindings = self.bindings.lock();
+        if !bindings.contains(&named) {
+            if bindings.len() >= HOOKS_MAX {
+                return None;
+            }
+            bindings.insert(named.clone());
+        }
+        Some(named)
+    }
+
+    /// Counts a change of a policy.
+    pub fn count_change(&self, change: &CountedChange<'_>) {
+        let Some((policy, policy_binding)) = self.binding(change.policy, change.binding) else { return };
+        let labels = ChangeLabels { policy, policy_binding, error_type: change.error_type };
+        self.change_durations.get_or_create(&labels).observe(change.took.as_secs_f64());
+        self.changes.get_or_create(&labels).inc();
+    }
+
     /// Counts a finding of a policy.
     pub fn count_finding(&self, finding: &CountedFinding<'_>) {
-        let (policy, policy_binding) = (finding.policy.to_owned(), finding.binding.to_owned());
-        let known = (policy.clone(), policy_binding.clone());
-        let mut bindings = self.bindings.lock();
-        if !bindings.contains(&known) {
-            if bindings.len() >= HOOKS_MAX {
-                return;
-            }
-            bindings.insert(known);
-        }
-        drop(bindings);
+        let Some((policy, policy_binding)) = self.binding(finding.policy, finding.binding) else { return };
         let (error_type, enforcement_action) = (finding.error_type, finding.enforcement);
         let labels = PolicyLabels { policy, policy_binding, error_type, enforcement_action };
         self.policy_durations.get_or_create(&labels).observe(finding.took.as_secs_f64());
@@ -239,6 +255,13 @@ struct PolicyLabels {
     policy_binding: String,
     error_type: &'static str,
     enforcement_action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChangeLabels {
+    policy: String,
+    policy_binding: String,
+    error_type: &'static str,
 }
 
 /// Upstream's buckets for policies, in seconds (apiserver `pkg/admission/plugin/policy/validating/metrics`, 1.37).
@@ -415,6 +438,11 @@ impl Metrics {
         let help = "The duration of judging by an admission policy that has found something, in seconds";
         let name = "apiserver_validating_admission_policy_check_duration_seconds";
         registry.register(name, help, webhooks.policy_durations);
+        let help = "Changes by admission policies, made and failed";
+        registry.register("apiserver_mutating_admission_policy_check", help, webhooks.changes);
+        let help = "The duration of making a change by an admission policy, in seconds";
+        let name = "apiserver_mutating_admission_policy_check_duration_seconds";
+        registry.register(name, help, webhooks.change_durations);
         let help = "The duration of conversions by webhooks, in seconds";
         registry.register(
             "apiserver_crd_conversion_webhook_duration_seconds",

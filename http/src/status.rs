@@ -286,6 +286,13 @@ fn admission(refusal: AdmissionRefusal, resource: &GroupResource) -> Status {
             let cause = Cause { reason: "".into(), message, field: String::new() };
             Status { code, reason: reason.to_string().into(), ..status.with_cause(cause) }
         }
+        AdmissionRefusal::ByChanges { name, reasons, reason } => {
+            let message = reasons.first().cloned().unwrap_or_default();
+            let status = Status { message, ..Status::forbidden(resource, &name, "") };
+            let cause = |message| Cause { reason: "".into(), message, field: String::new() };
+            let status = reasons.into_iter().map(cause).fold(status, Status::with_cause);
+            Status { reason: reason.into(), ..status }
+        }
         AdmissionRefusal::OtherKind { kind, name, error } => Status::invalid(&kind, &name, &[error]),
         AdmissionRefusal::Late => Status::timeout("request did not complete within requested timeout", 0),
         AdmissionRefusal::Internal(why) => Status::internal_error(why),

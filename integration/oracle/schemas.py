@@ -116,7 +116,9 @@ DOCUMENTS = {
         "SubjectAccessReviewStatus",
     ],
     "apis__admissionregistration.k8s.io__v1": [
-        "AuditAnnotation", "ExpressionWarning", "MatchCondition", "MatchResources", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "NamedRuleWithOperations", "ParamKind",
+        "ApplyConfiguration", "AuditAnnotation", "ExpressionWarning", "JSONPatch", "MatchCondition", "MatchResources", "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList", "MutatingAdmissionPolicyBindingSpec",
+        "MutatingAdmissionPolicyList", "MutatingAdmissionPolicySpec", "Mutation", "MutatingWebhook", "MutatingWebhookConfiguration", "MutatingWebhookConfigurationList", "NamedRuleWithOperations", "ParamKind",
         "ParamRef", "RuleWithOperations", "ServiceReference", "TypeChecking", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicyBindingList", "ValidatingAdmissionPolicyBindingSpec", "ValidatingAdmissionPolicyList",
         "ValidatingAdmissionPolicySpec", "ValidatingAdmissionPolicyStatus", "Validation", "ValidatingWebhook", "ValidatingWebhookConfiguration", "ValidatingWebhookConfigurationList",

@@ -89,6 +89,12 @@ impl<'a> FieldManager<'a> {
         Ok(object)
     }
 
+    /// The type by which objects of a version of the type's are merged; `None` if it has no such version.
+    #[must_use]
+    pub fn type_of(&self, api_version: &str) -> Option<MergeType<'_>> {
+        self.merge_type(api_version)
+    }
+
     fn compiled(&self, spec: &TypeSpec, version: &str) -> Option<&CompiledVersion> {
         let at = spec.versions.iter().position(|v| v.name == version)?;
         let compile = || spec.versions.get(at).and_then(|version| spec.compiled(version).ok());

@@ -9,7 +9,7 @@ use arc_swap::ArcSwapOption;
 use futures::future::BoxFuture;
 use kindom_actor_kit::{Deadline, back, dear};
 use kindom_api::{GroupVersionKind, User, Value, json};
-use kindom_objects::admission::{Binding, Hook, Policy};
+use kindom_objects::admission::{Binding, Hook, Matching, Place, Policy};
 use kindom_objects::review::{Access, Action};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_storage::Revision;
@@ -39,17 +39,25 @@ pub struct ConfiguringTypes {
     pub mutating: ResourceHandle,
     /// ValidatingWebhookConfiguration.
     pub validating: ResourceHandle,
-    /// ValidatingAdmissionPolicy.
+    /// ValidatingAdmissionPolicy and its bindings.
+    pub judging: PolicyTypes,
+    /// MutatingAdmissionPolicy and its bindings.
+    pub changing: PolicyTypes,
+}
+
+/// A kind of policies and that of their bindings.
+pub struct PolicyTypes {
+    /// The policies.
     pub policies: ResourceHandle,
-    /// ValidatingAdmissionPolicyBinding.
+    /// Their bindings.
     pub bindings: ResourceHandle,
 }
 
 pub(crate) struct Configurations {
     pub(crate) mutating: Configured<Vec<Hook>>,
     pub(crate) validating: Configured<Vec<Hook>>,
-    policies: Configured<JudgingPolicy>,
-    bindings: Configured<Binding>,
+    pub(crate) judging: ConfiguredPolicies,
+    pub(crate) changing: ConfiguredPolicies,
     /// The types that show what another type stores.
     pub(crate) faces: Vec<Arc<TypeSpec>>,
     pub(crate) find_kind: Arc<FindKind>,
@@ -81,13 +89,13 @@ impl Compile for Vec<Hook> {
     }
 }
 
-/// A policy, and the cost of judging by it.
-pub(crate) struct JudgingPolicy {
+/// A policy, and the cost of evaluating it.
+pub(crate) struct CostedPolicy {
     pub(crate) policy: Policy,
     pub(crate) cost: Cost,
 }
 
-impl Compile for JudgingPolicy {
+impl Compile for CostedPolicy {
     fn compile(tree: &Value) -> Self {
         Self { policy: Policy::of(tree), cost: Cost::of_expressions() }
     }
@@ -130,8 +138,25 @@ struct CompiledObject<T> {
 
 /// Policies and their bindings.
 pub(crate) struct BoundPolicies {
-    pub(crate) policies: Arc<Compiled<JudgingPolicy>>,
+    pub(crate) policies: Arc<Compiled<CostedPolicy>>,
     pub(crate) bindings: Arc<Compiled<Binding>>,
+}
+
+impl BoundPolicies {
+    /// The cost of looking at what each of them is about.
+    pub(crate) fn cost(&self) -> Duration {
+        self.policies.cost() + self.bindings.cost()
+    }
+
+    /// Returns true if the namespace of a write is needed for some of these policies.
+    pub(crate) fn need_namespace(&self, policies: &[(&CostedPolicy, &Place)]) -> bool {
+        let by_binding = |of: &Binding| of.matching.as_ref().is_some_and(Matching::selects_namespaces);
+        policies.iter().any(|(CostedPolicy { policy, .. }, _)| {
+            policy.names_namespace
+                || policy.matching.selects_namespaces()
+                || self.bindings.of_policy(&policy.name).any(by_binding)
+        })
+    }
 }
 
 impl Compiled<Vec<Hook>> {
@@ -188,12 +213,12 @@ impl Admission {
     /// the kinds of parameters are found among those that are served.
     #[must_use]
     pub fn new(types: ConfiguringTypes, faces: Vec<Arc<TypeSpec>>, find_kind: Arc<FindKind>) -> Self {
-        let ConfiguringTypes { mutating, validating, policies, bindings } = types;
+        let ConfiguringTypes { mutating, validating, judging, changing } = types;
         Self(Arc::new(Configurations {
             mutating: Configured::new(mutating),
             validating: Configured::new(validating),
-            policies: Configured::new(policies),
-            bindings: Configured::new(bindings),
+            judging: ConfiguredPolicies::new(judging),
+            changing: ConfiguredPolicies::new(changing),
             faces,
             find_kind,
         }))
@@ -204,7 +229,17 @@ impl Admission {
     }
 }
 
-impl Configurations {
+/// Policies of a kind and their bindings.
+pub(crate) struct ConfiguredPolicies {
+    policies: Configured<CostedPolicy>,
+    bindings: Configured<Binding>,
+}
+
+impl ConfiguredPolicies {
+    fn new(types: PolicyTypes) -> Self {
+        Self { policies: Configured::new(types.policies), bindings: Configured::new(types.bindings) }
+    }
+
     /// The policies that are bound now; `None` if there are none.
     pub(crate) async fn bound(&self, deadline: Deadline) -> Result<Option<BoundPolicies>, WriteError> {
         let Some(bindings) = self.bindings.current(deadline).await? else { return Ok(None) };

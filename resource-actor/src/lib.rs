@@ -46,7 +46,9 @@ mod watch;
 mod webhooks;
 mod write;
 
-pub use admission::{AccessDecider, Admission, AskedAdmission, ConfiguringTypes, FindKind, SentOptions};
+pub use admission::{
+    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, FindKind, PolicyTypes, SentOptions,
+};
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};
 pub(crate) use event_log::EventLog;
@@ -59,5 +61,7 @@ pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_
 pub use snapshot::Snapshot;
 pub use turns::WriteTurns;
 pub use watch::WatchCursor;
-pub use webhooks::{CountedFinding, EndedCall, EndedReview, NoWebhooks, ReviewFailure, Webhooks};
+pub use webhooks::{
+    CountedChange, CountedFinding, EndedCall, EndedReview, NoWebhooks, ReviewFailure, Webhooks,
+};
 pub use write::Write;

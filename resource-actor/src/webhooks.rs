@@ -30,6 +30,9 @@ pub trait Webhooks: Send + Sync {
 
     /// Counts a finding of a policy.
     fn count_finding(&self, finding: &CountedFinding<'_>);
+
+    /// Counts a change that a policy has made, or has failed to make.
+    fn count_change(&self, change: &CountedChange<'_>);
 }
 
 /// No webhook is asked: each has failed.
@@ -51,6 +54,8 @@ impl Webhooks for NoWebhooks {
     fn count_call(&self, _call: &EndedCall<'_>) {}
 
     fn count_finding(&self, _finding: &CountedFinding<'_>) {}
+
+    fn count_change(&self, _change: &CountedChange<'_>) {}
 }
 
 /// A question to an admission webhook, for metrics (apiserver `pkg/admission/metrics`, 1.37).
@@ -84,6 +89,19 @@ pub struct CountedFinding<'a> {
     /// `allow`, `deny`, `warn` or `audit`.
     pub enforcement: &'static str,
     /// The time that all expressions of the policy took.
+    pub took: Duration,
+}
+
+/// A change of a policy, for metrics (apiserver `pkg/admission/plugin/policy/mutating/metrics`, 1.37).
+#[derive(Debug)]
+pub struct CountedChange<'a> {
+    /// The policy's name.
+    pub policy: &'a str,
+    /// That of the binding.
+    pub binding: &'a str,
+    /// `compile_error`, `out_of_budget`, `invalid_error` or `no_error`.
+    pub error_type: &'static str,
+    /// The time that the expression took.
     pub took: Duration,
 }
 

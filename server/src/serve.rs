@@ -29,7 +29,9 @@ use kindom_objects::kinds::{self, api_service, built_in};
 use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
-use kindom_resource_actor::{Admission, ConfiguringTypes, Deps, ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::{
+    Admission, ConfiguringTypes, Deps, PolicyTypes, ResourceHandle, Target, WriteOptions,
+};
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
 use kindom_storage::{
@@ -301,8 +303,14 @@ async fn serving(
             let types = ConfiguringTypes {
                 mutating: of_plural("mutatingwebhookconfigurations")?,
                 validating: of_plural("validatingwebhookconfigurations")?,
-                policies: of_plural("validatingadmissionpolicies")?,
-                bindings: of_plural("validatingadmissionpolicybindings")?,
+                judging: PolicyTypes {
+                    policies: of_plural("validatingadmissionpolicies")?,
+                    bindings: of_plural("validatingadmissionpolicybindings")?,
+                },
+                changing: PolicyTypes {
+                    policies: of_plural("mutatingadmissionpolicies")?,
+                    bindings: of_plural("mutatingadmissionpolicybindings")?,
+                },
             };
             Some((types, faces))
         }

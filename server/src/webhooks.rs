@@ -27,7 +27,7 @@ use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
 use kindom_objects::webhook_client::{WebhookClient, WebhookPlace};
-use kindom_resource_actor::{CountedFinding, EndedCall, EndedReview, Webhooks};
+use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview, Webhooks};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use rustls::pki_types::ServerName;
@@ -266,6 +266,10 @@ impl Webhooks for WebhookClients {
 
     fn count_finding(&self, finding: &CountedFinding<'_>) {
         self.metrics.count_finding(finding);
+    }
+
+    fn count_change(&self, change: &CountedChange<'_>) {
+        self.metrics.count_change(change);
     }
 }
 

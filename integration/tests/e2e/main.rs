@@ -68,6 +68,7 @@ mod leases;
 mod linearizable;
 mod load;
 mod migration;
+mod mutating_policies;
 mod names;
 mod older_face;
 mod openapi;

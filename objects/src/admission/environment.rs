@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use kindom_cel::ast::{Ast, Kind as Node, Literal, operators};
-use kindom_cel::check::{Checked, Reference, check};
+use kindom_cel::check::{Checked, Reference, check, check_patch};
 use kindom_cel::decl::{Decl, Kind, Object};
 use kindom_cel::eval::Program;
 use kindom_cel::parse::{Issues, parse};
 use kindom_cel::types::Type;
+use kindom_cel::value::message::JSON_PATCH;
 
 /// The places of some variables. Every expression has those before [`slot::COUNT`], declared or not, as [`TYPES`] has them.
 pub(super) mod slot {
@@ -44,6 +45,10 @@ pub(crate) enum Wanted {
     String,
     /// A string or null.
     Text,
+    /// An apply configuration.
+    Object,
+    /// The operations of a JSON patch.
+    Patch,
 }
 
 impl Wanted {
@@ -53,6 +58,12 @@ impl Wanted {
             | (Self::Bool, Type::Bool)
             | (Self::String, Type::String)
             | (Self::Text, Type::String | Type::Null) => Ok(()),
+            (Self::Object, Type::Message(name)) if **name == *"Object" => Ok(()),
+            (Self::Patch, Type::List(of)) if matches!(&**of, Type::Message(name) if **name == *JSON_PATCH) => {
+                Ok(())
+            }
+            (Self::Object, _) => Err(format!("must evaluate to Object but got {}", name(found))),
+            (Self::Patch, _) => Err(format!("must evaluate to list(JSONPatch) but got {}", name(found))),
             (Self::Bool, _) => Err(format!("must evaluate to bool but got {}", name(found))),
             (Self::String, _) => Err(format!("must evaluate to string but got {}", name(found))),
             (Self::Text, _) => {
@@ -170,7 +181,12 @@ impl Composition {
         let named: BTreeSet<&str> = fields.into_iter().map(|(_, name)| name).collect();
         let named: Vec<Named> = named.into_iter().filter_map(|name| self.named(name)).collect();
         made.names = named.iter().map(|of| of.place).collect();
-        let checked = check(ast, &self.declarations(&named, may_ask)).map_err(failed)?;
+        let declarations = self.declarations(&named, may_ask);
+        let checked = match wanted {
+            Wanted::Object | Wanted::Patch => check_patch(ast, &declarations),
+            _ => check(ast, &declarations),
+        };
+        let checked = checked.map_err(failed)?;
         let takes = |(id, to): (u32, &Reference)| {
             matches!(to, Reference::Variable(at) if *at as usize == slot::COMPOSED) && !by_field.contains(&id)
         };

@@ -1,4 +1,5 @@
-//! ValidatingAdmissionPolicy and its bindings, compiled for judging (`policy/validating/validator.go`, `dispatcher.go`).
+//! Admission policies and their bindings, compiled, and how they judge (`policy/validating/validator.go`, `dispatcher.go`). How they
+//! change objects is in [`mutation`](super::mutation).
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use super::condition::{Conditions, Undecided};
 use super::environment::{Composition, Expression, Wanted};
 use super::evaluation::{Evaluation, Inputs, OUT_OF_BUDGET, Pending, Stop};
 use super::matching::Matching;
+use super::mutation::Mutation;
 
 /// The most that the expressions of a policy may cost for one write and one parameter (`RuntimeCELCostBudget`).
-const BUDGET: u64 = 10_000_000;
+pub(super) const BUDGET: u64 = 10_000_000;
 /// The longest message that an expression may make (`MaxEvaluatedMessageExpressionSizeBytes`).
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
 
@@ -30,8 +32,13 @@ pub struct Policy {
     pub fails_open: bool,
     /// An expression may name the write's namespace.
     pub names_namespace: bool,
-    conditions: Conditions,
-    composed: Vec<(String, Expression)>,
+    /// Its changes, one after the other.
+    pub mutations: Vec<Mutation>,
+    /// They are made again if something else changes the object after them.
+    pub is_reinvoked: bool,
+    /// The expressions that decide whether it is asked.
+    pub conditions: Conditions,
+    pub(super) composed: Vec<(String, Expression)>,
     validations: Vec<Validation>,
     /// Each with its key. Their values go nowhere, but one that fails is a refusal.
     annotations: Vec<Expression>,
@@ -87,6 +94,12 @@ impl<'p> Compiled<'p> {
         self.composition.compile(source, Wanted::String, false)
     }
 
+    /// That of a change, by a JSON patch or an apply configuration.
+    pub(crate) fn mutation(&self, makes_patch: bool, source: &str) -> Expression {
+        let wanted = if makes_patch { Wanted::Patch } else { Wanted::Object };
+        self.composition.compile(source, wanted, true)
+    }
+
     /// That of an audit annotation.
     pub(crate) fn annotation(&self, source: &str) -> Expression {
         self.composition.compile(source, Wanted::Text, true)
@@ -128,6 +141,8 @@ impl Policy {
             fails_open,
             names_namespace: spec.to_string().contains("namespaceObject"),
             conditions: Conditions::of(compiled.items("matchConditions"), has_params, fails_open),
+            mutations: compiled.items("mutations").iter().map(|of| Mutation::of(&compiled, of)).collect(),
+            is_reinvoked: spec.text_at(&["reinvocationPolicy"]) == "IfNeeded",
             validations,
             annotations,
             composed: compiled.composition.variables,

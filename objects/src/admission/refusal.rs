@@ -1,5 +1,5 @@
 //! The refusals of writes by webhooks and policies (`webhook/errors/statuserror.go`, `webhook/mutating/dispatcher.go`,
-//! `policy/validating/policy_decision.go`).
+//! `policy/validating/policy_decision.go`, `policy/generic/policy_dispatcher.go`).
 
 use std::sync::Arc;
 
@@ -40,6 +40,15 @@ pub enum AdmissionRefusal {
         /// The reason, which is one of those that a policy may give.
         reason: Arc<str>,
     },
+    /// Policies cannot change it as they should.
+    ByChanges {
+        /// The object's name, or a word in its place.
+        name: String,
+        /// The whole messages; the first is the client's.
+        reasons: Vec<String>,
+        /// The reason of the first.
+        reason: &'static str,
+    },
     /// The time of the request is over.
     Late,
     /// There is no answer, or it cannot be carried out.
@@ -77,6 +86,7 @@ impl AdmissionRefusal {
                 "RequestEntityTooLarge" => 413,
                 _ => 422,
             },
+            Self::ByChanges { .. } => 403,
             Self::OtherKind { .. } => 422,
             Self::Late => 504,
             Self::Internal(_) => 500,

@@ -4,7 +4,7 @@ use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value, json, obje
 
 use super::{
     AdmissionRefusal, Attributes, Check, Checks, Decision, Hook, Inputs, Labels, Operation, Pending, Place,
-    Policy, Undecided, read, review, review_request,
+    Policy, PolicyChange, Undecided, read, review, review_request,
 };
 
 /// Knows no answer.
@@ -366,4 +366,103 @@ fn a_decision_is_waited_for() {
         assert_eq!(findings(&policy, &nobody), Err(Pending), "{asks}");
         assert_eq!(findings(&policy, &anybody), Ok(vec![]), "{asks}");
     }
+}
+
+/// A policy that makes one change, with these variables.
+fn changing(patch_type: &str, expression: &str, variables: &[(&str, String)]) -> Policy {
+    let of = object! { "expression": expression };
+    let mutation = match patch_type {
+        "JSONPatch" => object! { "patchType": patch_type, "jsonPatch": of },
+        _ => object! { "patchType": patch_type, "applyConfiguration": of },
+    };
+    let variable =
+        |(name, expression): &(&str, String)| object! { "name": *name, "expression": expression.as_str() };
+    let variables: Vec<Value> = variables.iter().map(variable).collect();
+    let spec = object! { "mutations": vec![mutation], "variables": variables };
+    Policy::of(&object! { "metadata": object! { "name": "p" }, "spec": spec })
+}
+
+/// The change that a policy makes of an object, as text.
+fn change(policy: &Policy, tree: &str) -> Result<String, String> {
+    let checks: Arc<dyn Checks> = Arc::new(Anybody);
+    let (request, tree) = (object! { "kind": object! {} }, json::parse(tree.as_bytes()).unwrap());
+    let inputs = inputs(&request, &tree, &checks);
+    match policy.change(policy.mutations.first().unwrap(), &inputs).unwrap()? {
+        PolicyChange::Apply(configuration) => Ok(configuration.to_string()),
+        patch @ PolicyChange::Patch(_) => patch
+            .of(&tree, None)
+            .map(|made| made.map_or_else(|| "unchanged".to_owned(), |made| made.to_string())),
+    }
+}
+
+fn applied(expression: &str) -> Result<String, String> {
+    change(&changing("ApplyConfiguration", expression, &[]), r#"{"a":{"b":[1,{"c":null}]}}"#)
+}
+
+/// What of a language's values can be part of a configuration, and what an error says of the others.
+#[test]
+fn configurations_are_made_of_values() {
+    for (expression, made) in [
+        ("Object{}", "{}"),
+        ("Object{a: 1, b: 'x', c: true, d: 1.5}", r#"{"a":1,"b":"x","c":true,"d":1.5}"#),
+        ("Object{a: Object.a{b: [Object.a.b{c: 1}]}}", r#"{"a":{"b":[{"c":1}]}}"#),
+        ("Object{a: {'b': object.a}}", r#"{"a":{"b":{"b":[1,{"c":null}]}}}"#),
+        ("Object{a: object.a.b + [2]}", r#"{"a":[1,{"c":null},2]}"#),
+        ("Object{a: optional.of(1), ?b: optional.none()}", r#"{"a":1}"#),
+        ("Object{a: 1, a: 2}", r#"{"a":2}"#),
+    ] {
+        assert_eq!(applied(expression).as_deref(), Ok(made), "{expression}");
+    }
+    let cannot = "error applying patch: failed to convert patch object to typed object: ";
+    for (expression, why) in [
+        ("Object{a: null}", ".a: an ApplyConfiguration cannot have a value of type null_type"),
+        ("Object{a: [1u]}", ".a[0]: an ApplyConfiguration cannot have a value of type uint"),
+        ("Object{a: Object.a{b: b'x'}}", ".a.b: an ApplyConfiguration cannot have a value of type bytes"),
+        (
+            "Object{a: timestamp('2026-01-01T00:00:00Z')}",
+            ".a: an ApplyConfiguration cannot have a value of type google.protobuf.Timestamp",
+        ),
+        (
+            "Object{a: duration('1s')}",
+            ".a: an ApplyConfiguration cannot have a value of type google.protobuf.Duration",
+        ),
+        (
+            "Object{a: quantity('1')}",
+            ".a: an ApplyConfiguration cannot have a value of type kubernetes.Quantity",
+        ),
+        ("Object{a: {1: 2}}", ".a: an ApplyConfiguration cannot have a map whose keys are of type int"),
+        ("Object{a: [[1]]}", ".a[0]: an ApplyConfiguration cannot have a list within a list or map"),
+        ("Object{a: [{'b': 1}]}", ".a[0]: an ApplyConfiguration cannot have a map within a list or map"),
+        ("Object{a: {'b': [1]}}", ".a.b: an ApplyConfiguration cannot have a list within a list or map"),
+        ("Object{a: 1.0 / 0.0}", ".a: an ApplyConfiguration cannot have a value of type double"),
+        ("Object{a: JSONPatch{}}", ".a: an ApplyConfiguration cannot have a value of type JSONPatch"),
+        ("Object{a: optional.none()}", ".a: an ApplyConfiguration cannot have a value of type optional_type"),
+    ] {
+        assert_eq!(applied(expression), Err(format!("{cannot}{why}")), "{expression}");
+    }
+}
+
+/// Few values that hold each other can be a tree without end: no operation of a patch, and not all together, unfolds them.
+#[test]
+fn what_expressions_make_is_bounded() {
+    let mut variables = vec![("v0", "dyn(['x'])".to_owned())];
+    let names: Vec<String> = (1..100).map(|at| format!("v{at}")).collect();
+    for (before, name) in std::iter::once("v0").chain(names.iter().map(String::as_str)).zip(&names) {
+        variables.push((name, format!("dyn([variables.{before}, variables.{before}])")));
+    }
+    let too_large = "the expression made a value of more than 3145728 bytes";
+    let bound = |expression: &str| change(&changing("JSONPatch", expression, &variables), r#"{"a":{}}"#);
+    let add = "[JSONPatch{op: 'add', path: '/a', value: variables.v99}]";
+    assert!(bound(add).unwrap_err().ends_with(too_large));
+    let add = "[JSONPatch{op: 'add', path: '/a', value: Object.a{b: variables.v99}}]";
+    assert!(bound(add).unwrap_err().ends_with(too_large));
+    // 2^15 texts in each of 40 operations.
+    let many = "lists.range(40).map(x, JSONPatch{op: 'add', path: '/a', value: variables.v15})";
+    assert!(bound(many).unwrap_err().ends_with(too_large));
+    let select = "Object{a: Object{b: variables.v99}.b}";
+    let selected = change(&changing("ApplyConfiguration", select, &variables), "{}").unwrap_err();
+    assert!(selected.contains("cost limit exceeded"), "{selected}");
+    let equal = "Object{a: Object{b: variables.v99} == Object{b: variables.v99}}";
+    let compared = change(&changing("ApplyConfiguration", equal, &variables), "{}").unwrap_err();
+    assert!(compared.contains("cost limit exceeded"), "{compared}");
 }

@@ -220,6 +220,8 @@ fn a_built_in_kind_is_stored_under_kube_apiservers_key() {
         ("services", "/registry/services/specs/"),
         ("ipaddresses", "/registry/ipaddresses/"),
         ("mutatingwebhookconfigurations", "/registry/mutatingwebhookconfigurations/"),
+        ("mutatingadmissionpolicies", "/registry/mutatingadmissionpolicies/"),
+        ("mutatingadmissionpolicybindings", "/registry/mutatingadmissionpolicybindings/"),
         ("validatingadmissionpolicies", "/registry/validatingadmissionpolicies/"),
         ("validatingadmissionpolicybindings", "/registry/validatingadmissionpolicybindings/"),
         ("validatingwebhookconfigurations", "/registry/validatingwebhookconfigurations/"),

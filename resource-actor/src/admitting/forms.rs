@@ -15,6 +15,23 @@ use crate::error::WriteError;
 use crate::panics::caught;
 use crate::scale::{replicas_of, scale_of};
 
+/// The one who changed an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    FromWebhook,
+    FromPolicy,
+}
+
+impl Taken {
+    /// The error of an object that cannot be converted.
+    fn unconverted(self, why: String) -> String {
+        match self {
+            Self::FromWebhook => why,
+            Self::FromPolicy => format!("failed to convert object: {why}"),
+        }
+    }
+}
+
 impl Admitting<'_> {
     /// Does some work in which objects are converted.
     async fn converting<T>(&self, conversions: &mut Conversions, work: impl FnMut() -> T) -> T {
@@ -23,7 +40,7 @@ impl Admitting<'_> {
     }
 
     /// The type that a place shows, and the version.
-    fn face<'p>(&'p self, place: &'p Place) -> (&'p Arc<TypeSpec>, &'p str) {
+    pub(super) fn face<'p>(&'p self, place: &'p Place) -> (&'p Arc<TypeSpec>, &'p str) {
         let at = self.others.1.iter().position(|other| other == place);
         match at.and_then(|at| self.others.0.get(at)) {
             Some((spec, version)) => (spec, version),
@@ -85,15 +102,16 @@ impl Admitting<'_> {
         shown.map_err(|why: String| internal(why))
     }
 
-    /// Brings an object that a webhook changed back into the form that plans are made on.
+    /// Brings an object that a webhook or a policy changed back into the form that plans are made on.
     pub(super) async fn taken_back(
         &self,
         place: &Place,
         mut patched: Value,
         subject: &Subject<'_>,
         conversions: &mut Conversions,
+        taken: Taken,
     ) -> Result<Value, WriteError> {
-        let found = self.check_kind(place, &mut patched)?;
+        let found = self.check_kind(place, &mut patched, taken)?;
         if matches!(subject, Subject::Scale(..)) {
             // The replicas are all that is read of it.
             replicas_of(self.attempt.cx, &patched)?;
@@ -109,22 +127,43 @@ impl Admitting<'_> {
                     let mut object = patched.clone();
                     convert(spec, &mut object, own).map(|()| object)
                 });
-                patched = back.await.map_err(internal)?;
+                patched = back.await.map_err(|why| internal(taken.unconverted(why)))?;
             }
-            caught(spec, || spec.strategy.decode(cx, &mut patched, None).map_err(internal))?;
+            self.decoded(cx, &mut patched, taken)?;
             return Ok(patched);
         };
         let compiled = spec.version(version).map(|of| spec.compiled(of)).transpose();
         let Some(compiled) = compiled.map_err(internal)? else { return Err(WriteError::Gone) };
         let cx = RuleContext { spec, version: &compiled, version_name: version, ..*cx };
-        caught(spec, || spec.strategy.decode(&cx, &mut patched, None).map_err(internal))?;
+        self.decoded(&cx, &mut patched, taken)?;
         let name = patched.text_at(&["metadata", "name"]).to_owned();
         let read = faces.read(version, patched, subject.old(), cx.subresource);
         Ok(read.map_err(|errors| PlanError::Invalid { name, errors })?)
     }
 
+    /// Decodes an object that was changed. Of what a policy has made of a built-in type, no field may be unknown.
+    fn decoded(&self, cx: &RuleContext<'_>, patched: &mut Value, taken: Taken) -> Result<(), WriteError> {
+        let mut unknown = Vec::new();
+        let is_strict = taken == Taken::FromPolicy && cx.spec.is_typed();
+        let wanted = is_strict.then_some(&mut unknown);
+        caught(cx.spec, || cx.spec.strategy.decode(cx, patched, wanted).map_err(internal))?;
+        match unknown.is_empty() {
+            true => Ok(()),
+            false => {
+                let shown = |field: &String| format!("unknown field {}", go_quote(field));
+                let unknown: Vec<String> = unknown.iter().map(shown).collect();
+                Err(internal(format!("strict decoding error: {}", unknown.join(", "))))
+            }
+        }
+    }
+
     /// An object stays what it is; one of a registered type may come back in another version, which is returned.
-    fn check_kind(&self, place: &Place, patched: &mut Value) -> Result<Option<String>, WriteError> {
+    fn check_kind(
+        &self,
+        place: &Place,
+        patched: &mut Value,
+        taken: Taken,
+    ) -> Result<Option<String>, WriteError> {
         let found = type_of(patched).map_err(internal)?;
         let wanted = &place.kind;
         if self.spec().is_typed() || self.target.subresource == Some(Subresource::Scale) {
@@ -165,12 +204,16 @@ impl Admitting<'_> {
                 "{found}, Kind={} is unstructured and is not suitable for converting to {own}",
                 wanted.kind
             );
-            return Err(PlanError::Internal(why).into());
+            return Err(match taken {
+                Taken::FromWebhook => PlanError::Internal(why).into(),
+                Taken::FromPolicy => internal(taken.unconverted(why)),
+            });
         }
         let has_moved = found.version != wanted.version;
         if has_moved && self.spec().version(&found.version).is_none() {
             let found = found.api_version();
-            return Err(internal(format!("request to convert CR from an invalid group/version: {found}")));
+            let why = format!("request to convert CR from an invalid group/version: {found}");
+            return Err(internal(taken.unconverted(why)));
         }
         Ok(has_moved.then_some(found.version))
     }

@@ -2,6 +2,7 @@
 //!
 //! Sources: apiserver `pkg/admission/plugin/webhook/{generic,mutating,validating}`, `pkg/admission/reinvocation.go` (1.37).
 
+mod changes;
 mod forms;
 mod params;
 mod policies;
@@ -38,6 +39,7 @@ use crate::panics::caught;
 use crate::request::{Knowledge, Target, WriteOptions};
 use crate::scale::scale_to;
 use crate::webhooks::EndedCall;
+use forms::Taken;
 use states::States;
 
 /// The webhooks that judge one write at a time: each is sent both objects.
@@ -103,7 +105,8 @@ pub(crate) struct Admitting<'a> {
     bytes: usize,
     mutating: Option<Arc<Compiled<Vec<Hook>>>>,
     validating: Option<Arc<Compiled<Vec<Hook>>>>,
-    policies: Option<BoundPolicies>,
+    judging: Option<BoundPolicies>,
+    changing: Option<BoundPolicies>,
     find_kind: &'a FindKind,
     checks: Arc<AskedChecks>,
     /// The type in its other versions, and the places by which rules name those.
@@ -154,7 +157,7 @@ fn is_of_admission(spec: &TypeSpec) -> bool {
 
 /// Those of them that no policy judges (`admissionResources` of `policy/generic/plugin.go`).
 fn is_of_policies(spec: &TypeSpec) -> bool {
-    is_of_admission(spec) && spec.names.plural.starts_with("validatingadmissionpolic")
+    is_of_admission(spec) && spec.names.plural.contains("admissionpolic")
 }
 
 impl ResourceHandle {
@@ -178,11 +181,12 @@ impl ResourceHandle {
                 configurations.validating.current(options.deadline).await?,
             ),
         };
-        let policies = configurations.bound(options.deadline).await?;
-        if mutating.is_none() && validating.is_none() && policies.is_none() {
+        let judging = configurations.judging.bound(options.deadline).await?;
+        let changing = configurations.changing.bound(options.deadline).await?;
+        if mutating.is_none() && validating.is_none() && judging.is_none() && changing.is_none() {
             return Ok(None);
         }
-        let of_policies = policies.iter().map(|of| of.policies.cost() + of.bindings.cost());
+        let of_policies = [&judging, &changing].into_iter().flatten().map(BoundPolicies::cost);
         let of_webhooks = [&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost());
         dear(of_policies.chain(of_webhooks).sum()).await?;
         let others = others(spec, target, &configurations.faces);
@@ -196,7 +200,8 @@ impl ResourceHandle {
             bytes,
             mutating,
             validating,
-            policies,
+            judging,
+            changing,
             find_kind: &*configurations.find_kind,
             checks: Arc::default(),
             others,
@@ -315,11 +320,11 @@ impl<'a> Admitting<'a> {
             Desired::DeleteCorrupt => return Ok(desired),
         };
         let attributes = self.attributes(operation, &name);
-        let changes = !self.named(&self.mutating, &attributes).is_empty();
-        let is_judged = || {
-            !self.named(&self.validating, &attributes).is_empty()
-                || !self.named_policies(&attributes).is_empty()
-        };
+        let is_named =
+            |bound: &Option<BoundPolicies>| !self.named_policies(bound.as_ref(), &attributes).is_empty();
+        let changes = !self.named(&self.mutating, &attributes).is_empty()
+            || operation != Operation::Delete && is_named(&self.changing);
+        let is_judged = || !self.named(&self.validating, &attributes).is_empty() || is_named(&self.judging);
         if !changes && !is_judged() {
             return Ok(desired);
         }
@@ -477,7 +482,7 @@ impl<'a> Admitting<'a> {
         }
     }
 
-    /// Has webhooks change the object of a write, and again those that want that once another has changed it.
+    /// Has policies and then webhooks change the object of a write, and again those that want that once another has changed it.
     async fn change(
         &self,
         attributes: &Attributes<'_>,
@@ -487,27 +492,27 @@ impl<'a> Admitting<'a> {
         let hooks = self.named(&self.mutating, attributes);
         let namespace = self.namespace(by_namespaces(&hooks), attributes).await?;
         let managed = subject.object().and_then(|object| object.at(&["metadata", "managedFields"])).cloned();
-        let mut again = Reinvocation::default();
-        let mut has_changed = false;
-        for round in 0..2 {
-            for (hook, place) in &hooks {
-                if round == 1 && !again.due.contains(&hook.uid) {
-                    continue;
-                }
-                let (new, old) = (own_labels(subject.object()), own_labels(subject.old()));
-                if !hook.matching.selects(self.labels(namespace.as_deref(), new), new, old) {
-                    continue;
-                }
-                let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
-                let Some(changed) = changed else { continue };
-                if changed {
-                    has_changed = true;
-                    again.due.extend(again.asked.drain());
-                }
-                if hook.is_reinvoked {
-                    again.asked.insert(hook.uid.clone());
+        let (mut of_policies, mut of_hooks) = (Reinvocation::default(), Reinvocation::default());
+        let (mut has_changed, mut changed_after_policies) = (false, false);
+        for is_again in [false, true] {
+            if changed_after_policies {
+                of_policies.due.extend(of_policies.asked.drain());
+            }
+            if !matches!(subject, Subject::End(_))
+                && self
+                    .change_by_policies(attributes, subject, conversions, is_again, &mut of_policies)
+                    .await?
+            {
+                has_changed = true;
+                if is_again {
+                    of_hooks.due.extend(of_hooks.asked.drain());
                 }
             }
+            let namespace = namespace.as_deref();
+            let hooks = Hooks { all: &hooks, namespace, is_again };
+            changed_after_policies =
+                self.change_by_hooks(&hooks, attributes, subject, conversions, &mut of_hooks).await?;
+            has_changed |= changed_after_policies;
             if !has_changed {
                 break;
             }
@@ -518,6 +523,37 @@ impl<'a> Admitting<'a> {
             self.mend(object, managed);
         }
         Ok(())
+    }
+
+    /// Has webhooks change the object of a write, in the second round those alone that are due. Returns true if it changed.
+    async fn change_by_hooks(
+        &self,
+        hooks: &Hooks<'_>,
+        attributes: &Attributes<'_>,
+        subject: &mut Subject<'_>,
+        conversions: &mut Conversions,
+        again: &mut Reinvocation,
+    ) -> Result<bool, WriteError> {
+        let mut has_changed = false;
+        for (hook, place) in hooks.all {
+            if hooks.is_again && !again.due.contains(&hook.uid) {
+                continue;
+            }
+            let (new, old) = (own_labels(subject.object()), own_labels(subject.old()));
+            if !hook.matching.selects(self.labels(hooks.namespace, new), new, old) {
+                continue;
+            }
+            let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
+            let Some(changed) = changed else { continue };
+            if changed {
+                has_changed = true;
+                again.due.extend(again.asked.drain());
+            }
+            if hook.is_reinvoked {
+                again.asked.insert(hook.uid.clone());
+            }
+        }
+        Ok(has_changed)
     }
 
     /// Drops what no webhook may have added: managers that cannot be read, and owners that are named twice.
@@ -581,7 +617,7 @@ impl<'a> Admitting<'a> {
         if let Subject::End(_) = subject {
             return Err(refused(AdmissionRefusal::does_not_patch(&hook.name)));
         }
-        let new = self.taken_back(place, patched, subject, conversions).await?;
+        let new = self.taken_back(place, patched, subject, conversions, Taken::FromWebhook).await?;
         match subject {
             Subject::Object(object, _) | Subject::Scale(object, _) => **object = new,
             Subject::End(_) => {}
@@ -743,7 +779,15 @@ impl<'a> Admitting<'a> {
     }
 }
 
-/// The webhooks that are asked again (`mutating/reinvocationcontext.go`).
+/// The webhooks that may change a write.
+struct Hooks<'h> {
+    all: &'h [(&'h Hook, &'h Place)],
+    /// The namespace of the write, if it is needed.
+    namespace: Option<&'h StoredObject>,
+    is_again: bool,
+}
+
+/// The webhooks or policies that are asked again (`mutating/reinvocationcontext.go`).
 #[derive(Default)]
 struct Reinvocation {
     /// Those that were asked since the object last changed.

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::dear;
 use kindom_api::{Value, json};
 use kindom_objects::admission::{
-    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Labels, Pending, Place,
+    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Labels, Place,
     review_request,
 };
 use kindom_objects::metadata::metadata_mut;
@@ -17,8 +16,7 @@ use super::params::Unready;
 use super::states::States;
 use super::{Admitting, refused};
 use crate::access::question;
-use crate::admission::JudgingPolicy;
-use crate::cost::Spent;
+use crate::admission::{BoundPolicies, CostedPolicy};
 use crate::error::WriteError;
 use crate::webhooks::CountedFinding;
 
@@ -28,17 +26,17 @@ struct Denial {
     reason: Arc<str>,
 }
 
-/// A write as all policies judge it.
-struct Judged<'j> {
-    attributes: &'j Attributes<'j>,
+/// A write as policies are matched with it.
+pub(super) struct Matched<'j> {
+    pub(super) attributes: &'j Attributes<'j>,
     /// Of its namespace, the new object and the old one.
-    labels: [Labels<'j>; 3],
-    namespace: Option<&'j Value>,
+    pub(super) labels: [Labels<'j>; 3],
+    pub(super) namespace: Option<&'j Value>,
 }
 
 /// The findings of one policy by one binding, and what becomes of them.
 struct Verdicts<'v> {
-    judging: &'v JudgingPolicy,
+    judging: &'v CostedPolicy,
     /// The first refusal of all policies.
     denial: &'v mut Option<Denial>,
 }
@@ -80,10 +78,10 @@ impl Verdicts<'_> {
 }
 
 /// The kind of an error, for metrics (`ErrorType`).
-fn error_type(finding: &Finding) -> &'static str {
-    if finding.message.starts_with("compilation") {
+pub(super) fn error_type_of(why: &str) -> &'static str {
+    if why.starts_with("compilation") {
         "compile_error"
-    } else if finding.message.starts_with("validation failed due to running out of cost budget") {
+    } else if why.starts_with("validation failed due to running out of cost budget") {
         "out_of_budget"
     } else {
         "invalid_error"
@@ -94,11 +92,12 @@ impl Admitting<'_> {
     /// The bound policies whose rules name a write, each with the place by which it does.
     pub(super) fn named_policies<'h>(
         &'h self,
+        bound: Option<&'h BoundPolicies>,
         attributes: &'h Attributes<'h>,
-    ) -> Vec<(&'h JudgingPolicy, &'h Place)> {
-        let Some(bound) = &self.policies else { return Vec::new() };
-        let is_bound = |of: &&JudgingPolicy| bound.bindings.of_policy(&of.policy.name).next().is_some();
-        let named = |of: &'h JudgingPolicy| Some((of, self.place_of(&of.policy.matching, attributes)?));
+    ) -> Vec<(&'h CostedPolicy, &'h Place)> {
+        let Some(bound) = bound else { return Vec::new() };
+        let is_bound = |of: &&CostedPolicy| bound.bindings.of_policy(&of.policy.name).next().is_some();
+        let named = |of: &'h CostedPolicy| Some((of, self.place_of(&of.policy.matching, attributes)?));
         bound.policies.all().filter(is_bound).filter_map(named).collect()
     }
 
@@ -120,15 +119,9 @@ impl Admitting<'_> {
         states: &mut States<'_>,
         conversions: &mut Conversions,
     ) -> Result<(), WriteError> {
-        let named = self.named_policies(attributes);
-        let Some(bound) = self.policies.as_ref().filter(|_| !named.is_empty()) else { return Ok(()) };
-        let selects_namespaces = |(JudgingPolicy { policy, .. }, _): &(&JudgingPolicy, &Place)| {
-            let by_binding = |of: &Binding| of.matching.as_ref().is_some_and(|of| of.selects_namespaces());
-            policy.names_namespace
-                || policy.matching.selects_namespaces()
-                || bound.bindings.of_policy(&policy.name).any(by_binding)
-        };
-        let namespace = self.namespace(named.iter().any(selects_namespaces), attributes).await?;
+        let named = self.named_policies(self.judging.as_ref(), attributes);
+        let Some(bound) = self.judging.as_ref().filter(|_| !named.is_empty()) else { return Ok(()) };
+        let namespace = self.namespace(bound.need_namespace(&named), attributes).await?;
         let [new, old] = states.labels();
         let labels = [self.labels(namespace.as_deref(), new), new, old];
         let namespace = match &namespace {
@@ -137,7 +130,7 @@ impl Admitting<'_> {
             }
             _ => None,
         };
-        let judged = Judged { attributes, labels, namespace: namespace.as_ref() };
+        let judged = Matched { attributes, labels, namespace: namespace.as_ref() };
         let mut denial = None;
         for (judging, place) in named {
             let [of_namespace, new, old] = labels;
@@ -157,7 +150,7 @@ impl Admitting<'_> {
         &self,
         bindings: impl Iterator<Item = &'b Binding>,
         place: &Place,
-        judged: &Judged<'_>,
+        judged: &Matched<'_>,
         states: &mut States<'_>,
         verdicts: &mut Verdicts<'_>,
         conversions: &mut Conversions,
@@ -197,7 +190,7 @@ impl Admitting<'_> {
         Ok(())
     }
 
-    fn is_bound(&self, binding: &Binding, judged: &Judged<'_>) -> bool {
+    pub(super) fn is_bound(&self, binding: &Binding, judged: &Matched<'_>) -> bool {
         let [namespace, new, old] = judged.labels;
         binding.matching.as_ref().is_none_or(|matching| {
             self.place_of(matching, judged.attributes).is_some() && matching.selects(namespace, new, old)
@@ -212,19 +205,8 @@ impl Admitting<'_> {
         bytes: usize,
         verdicts: &mut Verdicts<'_>,
     ) -> Result<(), WriteError> {
-        let (JudgingPolicy { policy, cost }, clock) = (verdicts.judging, &self.handle.deps().clock);
-        let (findings, took) = loop {
-            dear(cost.estimate(bytes)).await?;
-            self.refuse_if_late()?;
-            let (mut spent, began) = (Spent::new(cost, bytes), clock.now());
-            match spent.on(|| policy.judge(inputs)) {
-                Ok(findings) => {
-                    spent.finished();
-                    break (findings, clock.now().saturating_duration_since(began));
-                }
-                Err(Pending) => self.ask_access().await,
-            }
-        };
+        let judging = verdicts.judging;
+        let (findings, took) = self.evaluated(judging, bytes, || judging.policy.judge(inputs)).await?;
         for finding in &findings {
             self.enforce(binding, finding, took, verdicts);
         }
@@ -234,7 +216,7 @@ impl Admitting<'_> {
     /// Does what a binding wants done about a finding.
     fn enforce(&self, binding: &Binding, finding: &Finding, took: Duration, verdicts: &mut Verdicts<'_>) {
         let policy = &verdicts.judging.policy;
-        let error_type = if finding.is_error { error_type(finding) } else { "no_error" };
+        let error_type = if finding.is_error { error_type_of(&finding.message) } else { "no_error" };
         let count = |enforcement| {
             let (policy, binding) = (policy.name.as_str(), binding.name.as_str());
             let counted = CountedFinding { policy, binding, error_type, enforcement, took };
@@ -265,7 +247,7 @@ impl Admitting<'_> {
     }
 
     /// A namespace as expressions see it (`CreateNamespaceObject`); a write of a Namespace has none.
-    fn namespace_object(&self, namespace: &StoredObject) -> Result<Option<Value>, WriteError> {
+    pub(super) fn namespace_object(&self, namespace: &StoredObject) -> Result<Option<Value>, WriteError> {
         if self.is_of_namespaces() {
             return Ok(None);
         }

@@ -1,8 +1,8 @@
-//! ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding, `admissionregistration.k8s.io/v1`: expressions that judge
-//! writes ([`admission`](crate::admission)).
+//! ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings, `admissionregistration.k8s.io/v1`: expressions that judge
+//! writes and change objects ([`admission`](crate::admission)).
 //!
-//! Sources: `pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go` and that of its bindings,
-//! `pkg/apis/admissionregistration/validation`, `pkg/apis/admissionregistration/v1/defaults.go`, `pkg/printers/internalversion`
+//! Sources: `pkg/registry/admissionregistration/{validatingadmissionpolicy,mutatingadmissionpolicy}/strategy.go` and those of their
+//! bindings, `pkg/apis/admissionregistration/validation`, `pkg/apis/admissionregistration/v1/defaults.go`, `pkg/printers/internalversion`
 //! (1.37).
 
 use std::sync::Arc;
@@ -20,71 +20,115 @@ use crate::kinds::status::{is_of_status, keep_metadata, keep_other_part, reset};
 use crate::kinds::table_column;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
+mod mutating;
 mod rules;
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-static POLICY: Declared = Declared::catalogued(API_VERSION, "ValidatingAdmissionPolicy");
-static BINDING: Declared = Declared::catalogued(API_VERSION, "ValidatingAdmissionPolicyBinding");
+/// The effect of policies on writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// They change objects.
+    Mutating,
+    /// They judge them.
+    Validating,
+}
 
-/// Both kinds as built-in types.
-pub(super) fn admission_policies() -> [TypeSpec; 2] {
+static POLICIES: [Declared; 2] = [
+    Declared::catalogued(API_VERSION, "MutatingAdmissionPolicy"),
+    Declared::catalogued(API_VERSION, "ValidatingAdmissionPolicy"),
+];
+static BINDINGS: [Declared; 2] = [
+    Declared::catalogued(API_VERSION, "MutatingAdmissionPolicyBinding"),
+    Declared::catalogued(API_VERSION, "ValidatingAdmissionPolicyBinding"),
+];
+
+impl Effect {
+    /// The declaration of a kind.
+    fn declared(self, kinds: &'static [Declared; 2]) -> &'static [Declared] {
+        let [mutating, validating] = kinds;
+        std::slice::from_ref(match self {
+            Self::Mutating => mutating,
+            Self::Validating => validating,
+        })
+    }
+}
+
+/// All four kinds as built-in types.
+pub(super) fn admission_policies() -> Vec<TypeSpec> {
     let column = |name: &str, kind: &str, description: &str| table_column(name, kind, 0, description);
-    let about = "Validations indicates the number of validation rules defined in this configuration";
-    let policies = vec![
-        name_column(),
-        column("Validations", "integer", about),
-        column(
-            "ParamKind",
-            "string",
-            "ParamKind specifies the kind of resources used to parameterize this policy",
-        ),
-        column("Age", "string", ""),
-    ];
+    let policies = |number: &str, about: &str| {
+        vec![
+            name_column(),
+            column(number, "integer", about),
+            column(
+                "ParamKind",
+                "string",
+                "ParamKind specifies the kind of resources used to parameterize this policy",
+            ),
+            column("Age", "string", ""),
+        ]
+    };
     let about = "PolicyName indicates the policy definition which the policy binding binded to";
-    let bindings = vec![
-        name_column(),
-        column("PolicyName", "string", about),
-        column(
-            "ParamRef",
-            "string",
-            "ParamRef indicates the param resource which sets the configuration param",
-        ),
-        column("Age", "string", ""),
-    ];
+    let bindings = || {
+        vec![
+            name_column(),
+            column("PolicyName", "string", about),
+            column(
+                "ParamRef",
+                "string",
+                "ParamRef indicates the param resource which sets the configuration param",
+            ),
+            column("Age", "string", ""),
+        ]
+    };
     let spec = |plural, kind, columns, strategy| {
         let versions = vec![BuiltInVersion { name: "v1", columns, deprecation_warning: None }];
         let names = Names { categories: vec!["api-extensions".into()], ..Names::of_kind(plural, kind) };
         TypeSpec::built_in("admissionregistration.k8s.io", names, Scope::Cluster, versions, strategy)
     };
-    [
+    let mutations = "Mutation indicates the number of mutations rules defined in this configuration";
+    let validations = "Validations indicates the number of validation rules defined in this configuration";
+    vec![
         spec(
             "validatingadmissionpolicies",
             "ValidatingAdmissionPolicy",
-            Columns::rows(policies, policy_row),
-            Arc::new(Policies),
+            Columns::rows(policies("Validations", validations), |of, now| policy_row(of, "validations", now)),
+            Arc::new(Policies(Effect::Validating)),
         ),
         spec(
             "validatingadmissionpolicybindings",
             "ValidatingAdmissionPolicyBinding",
-            Columns::rows(bindings, binding_row),
-            Arc::new(PolicyBindings),
+            Columns::rows(bindings(), binding_row),
+            Arc::new(PolicyBindings(Effect::Validating)),
+        ),
+        spec(
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            Columns::rows(policies("Mutations", mutations), |of, now| policy_row(of, "mutations", now)),
+            Arc::new(Policies(Effect::Mutating)),
+        ),
+        spec(
+            "mutatingadmissionpolicybindings",
+            "MutatingAdmissionPolicyBinding",
+            Columns::rows(bindings(), binding_row),
+            Arc::new(PolicyBindings(Effect::Mutating)),
         ),
     ]
 }
 
-/// `printValidatingAdmissionPolicy`
-fn policy_row(policy: &Value, now: i64) -> Vec<Value> {
+/// `printValidatingAdmissionPolicy`, `printMutatingAdmissionPolicy`
+fn policy_row(policy: &Value, counted: &str, now: i64) -> Vec<Value> {
     let spec = part(policy, "spec");
     let kind = match present(spec, "paramKind") {
         Some(kind) => format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind")),
         None => "<unset>".to_owned(),
     };
-    let count = i64::try_from(items(spec, "validations").len()).unwrap_or(i64::MAX);
+    let count = i64::try_from(items(spec, counted).len()).unwrap_or(i64::MAX);
     row(policy, [Value::Int(count), kind.into()], now)
 }
 
-/// `printValidatingAdmissionPolicyBinding`
+/// `printValidatingAdmissionPolicyBinding`, `printMutatingAdmissionPolicyBinding`
 fn binding_row(binding: &Value, now: i64) -> Vec<Value> {
     let spec = part(binding, "spec");
     let params = match present(spec, "paramRef") {
@@ -159,11 +203,21 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// The rules of policies.
-struct Policies;
+struct Policies(Effect);
+
+impl Policies {
+    /// The errors in a policy, or in one that replaces `old`.
+    fn errors(&self, policy: &Value, old: Option<&Value>) -> ErrorList {
+        match self.0 {
+            Effect::Mutating => mutating::validate_policy(policy, old),
+            Effect::Validating => rules::validate_policy(&POLICIES[1], policy, old),
+        }
+    }
+}
 
 impl Strategy for Policies {
     fn declared(&self) -> &'static [Declared] {
-        std::slice::from_ref(&POLICY)
+        self.0.declared(&POLICIES)
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
@@ -175,13 +229,17 @@ impl Strategy for Policies {
     }
 
     fn subresources(&self) -> &'static [Subresource] {
-        &[Subresource::Status]
+        match self.0 {
+            Effect::Validating => &[Subresource::Status],
+            Effect::Mutating => &[],
+        }
     }
 
     fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
-        match is_of_status(cx) {
-            true => &["spec", "metadata"],
-            false => &["status"],
+        match (self.0, is_of_status(cx)) {
+            (Effect::Mutating, _) => &[],
+            (Effect::Validating, true) => &["spec", "metadata"],
+            (Effect::Validating, false) => &["status"],
         }
     }
 
@@ -192,18 +250,22 @@ impl Strategy for Policies {
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, policy: &mut Value) {
-        reset(cx, policy);
+        if self.0 == Effect::Validating {
+            reset(cx, policy);
+        }
         generation::first(policy);
     }
 
     fn validate(&self, _: &RuleContext<'_>, policy: &Value) -> ErrorList {
-        let mut errors = rules::validate_policy(&POLICY, policy, None);
+        let mut errors = self.errors(policy, None);
         refuse_reserved(policy, &mut errors);
         errors
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, policy: &mut Value, old: &Value) {
-        keep_other_part(cx, policy, old);
+        if self.0 == Effect::Validating {
+            keep_other_part(cx, policy, old);
+        }
         match is_of_status(cx) {
             true => keep_metadata(policy, old),
             false => generation::next_if_changed(policy, old, "spec"),
@@ -220,7 +282,7 @@ impl Strategy for Policies {
         match is_of_status(cx) {
             true => rules::validate_status(policy),
             false => {
-                let mut errors = rules::validate_policy(&POLICY, policy, Some(old));
+                let mut errors = self.errors(policy, Some(old));
                 errors.extend(metadata_update(policy, old));
                 errors
             }
@@ -233,11 +295,20 @@ impl Strategy for Policies {
 }
 
 /// The rules of bindings.
-struct PolicyBindings;
+struct PolicyBindings(Effect);
+
+impl PolicyBindings {
+    fn errors(&self, binding: &Value) -> ErrorList {
+        match self.0 {
+            Effect::Mutating => mutating::validate_binding(binding),
+            Effect::Validating => rules::validate_binding(binding),
+        }
+    }
+}
 
 impl Strategy for PolicyBindings {
     fn declared(&self) -> &'static [Declared] {
-        std::slice::from_ref(&BINDING)
+        self.0.declared(&BINDINGS)
     }
 
     fn known_versions(&self) -> &'static [&'static str] {
@@ -259,7 +330,7 @@ impl Strategy for PolicyBindings {
     }
 
     fn validate(&self, _: &RuleContext<'_>, binding: &Value) -> ErrorList {
-        let mut errors = rules::validate_binding(binding);
+        let mut errors = self.errors(binding);
         refuse_reserved(binding, &mut errors);
         errors
     }
@@ -275,7 +346,7 @@ impl Strategy for PolicyBindings {
         old: &Value,
         _: &mut Vec<String>,
     ) -> ErrorList {
-        let mut errors = rules::validate_binding(binding);
+        let mut errors = self.errors(binding);
         errors.extend(metadata_update(binding, old));
         errors
     }

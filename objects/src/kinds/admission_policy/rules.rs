@@ -23,8 +23,8 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 << 10;
 
-/// `validateValidatingAdmissionPolicy`; `old` is the policy that this one replaces.
-pub(super) fn validate_policy(declared: &Declared, policy: &Value, old: Option<&Value>) -> ErrorList {
+/// The part of a policy without expressions that both kinds have.
+pub(super) fn validate_common(policy: &Value) -> ErrorList {
     let metadata = part(policy, "metadata");
     let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &Path::new("metadata"));
     let (spec, at) = (part(policy, "spec"), Path::new("spec"));
@@ -43,19 +43,40 @@ pub(super) fn validate_policy(declared: &Declared, policy: &Value, old: Option<&
             }
         }
     }
+    errors
+}
+
+/// The conditions and variables of a policy; if it `composes`, there are variables, though perhaps none.
+pub(super) fn validate_expressions<'p>(
+    policy: &'p Value,
+    old: Option<&Value>,
+    composes: bool,
+    errors: &mut ErrorList,
+) -> CompiledPolicy<'p> {
+    let (spec, at) = (part(policy, "spec"), Path::new("spec"));
     let is_same = |field: &str| old.is_some_and(|old| same(part(old, "spec").get(field), spec.get(field)));
     if !is_same("paramKind") || !is_same("matchConditions") {
         let conditions = items(spec, "matchConditions");
-        validate_conditions(conditions, kind.is_some(), &at.child("matchConditions"), &mut errors);
+        let has_params = present(spec, "paramKind").is_some();
+        validate_conditions(conditions, has_params, &at.child("matchConditions"), errors);
     }
-    let mut compiled = CompiledPolicy::new(spec, !items(spec, "variables").is_empty());
+    let mut compiled = CompiledPolicy::new(spec, composes);
     let at_variables = at.child("variables");
     for (index, variable) in items(spec, "variables").iter().enumerate() {
         if errors.is_full() {
-            return errors;
+            break;
         }
-        validate_variable(&mut compiled, variable, &at_variables.index(index), &mut errors);
+        validate_variable(&mut compiled, variable, &at_variables.index(index), errors);
     }
+    compiled
+}
+
+/// `validateValidatingAdmissionPolicy`; `old` is the policy that this one replaces.
+pub(super) fn validate_policy(declared: &Declared, policy: &Value, old: Option<&Value>) -> ErrorList {
+    let (metadata, spec, at) = (part(policy, "metadata"), part(policy, "spec"), Path::new("spec"));
+    let mut errors = validate_common(policy);
+    let composes = !items(spec, "variables").is_empty();
+    let compiled = validate_expressions(policy, old, composes, &mut errors);
     let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         for field in ["validations", "auditAnnotations"] {
@@ -88,8 +109,17 @@ pub(super) fn validate_policy(declared: &Declared, policy: &Value, old: Option<&
     errors
 }
 
+/// The error of an expression that does not compile, or cannot be made a program (`convertCELErrorToValidationError`).
+pub(super) fn of_expression(at: &Path<'_>, expression: &str, why: impl Into<String>) -> Error {
+    let why = why.into();
+    match why.starts_with("program instantiation failed") {
+        true => Error::internal(at, why),
+        false => Error::invalid(at, expression, why),
+    }
+}
+
 /// The error in a text that has to be given, and be one of some.
-fn given(of: &Value, field: &str, known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn given(of: &Value, field: &str, known: &[&str], at: &Path<'_>, errors: &mut ErrorList) {
     match present(of, field).and_then(Value::as_str) {
         None => errors.push(Error::required(&at.child(field), "")),
         Some(value) if known.contains(&value) => {}
@@ -188,7 +218,7 @@ fn validate_variable(
     if expression.trim().is_empty() {
         errors.push(Error::required(&at.child("expression"), "expression is not specified"));
     } else if let Err(why) = compiled.composition.add(name, expression) {
-        errors.push(Error::invalid(&at.child("expression"), expression, why));
+        errors.push(of_expression(&at.child("expression"), expression, why));
     }
 }
 
@@ -204,14 +234,14 @@ fn validate_validation(
     if expression.trim().is_empty() {
         errors.push(Error::required(&at.child("expression"), "expression is not specified"));
     } else if let Some(why) = compiled.validation(expression).error() {
-        errors.push(Error::invalid(&at.child("expression"), expression, why));
+        errors.push(of_expression(&at.child("expression"), expression, why));
     }
     if !made.is_empty() && made.trim().is_empty() {
         errors.push(Error::invalid(&at.child("messageExpression"), made, "must be non-empty if specified"));
     } else if !made.is_empty()
         && let Some(why) = compiled.message(made).error()
     {
-        errors.push(Error::invalid(&at.child("messageExpression"), made, why));
+        errors.push(of_expression(&at.child("messageExpression"), made, why));
     }
     if !message.is_empty() && message.trim().is_empty() {
         errors.push(Error::invalid(&at.child("message"), message, "must be non-empty if specified"));
@@ -249,7 +279,7 @@ fn validate_annotation(
         let detail = format!("must not exceed {VALUE_EXPRESSION_BYTES_MAX} bytes in length");
         errors.push(Error::required(&at, detail));
     } else if let Some(why) = compiled.annotation(trimmed).error() {
-        errors.push(Error::invalid(&at, expression, why));
+        errors.push(of_expression(&at, expression, why));
     }
 }
 
@@ -277,6 +307,14 @@ pub(super) fn validate_status(policy: &Value) -> ErrorList {
 
 /// `validateValidatingAdmissionPolicyBinding`
 pub(super) fn validate_binding(binding: &Value) -> ErrorList {
+    let mut errors = validate_common_binding(binding);
+    let (spec, at) = (part(binding, "spec"), Path::new("spec"));
+    validate_actions(part(spec, "validationActions"), &at.child("validationActions"), &mut errors);
+    errors
+}
+
+/// The part of a binding that both kinds have.
+pub(super) fn validate_common_binding(binding: &Value) -> ErrorList {
     let metadata = part(binding, "metadata");
     let mut errors = validate_object_meta(metadata, false, &name_is_dns_subdomain, &Path::new("metadata"));
     let (spec, at) = (part(binding, "spec"), Path::new("spec"));
@@ -291,7 +329,6 @@ pub(super) fn validate_binding(binding: &Value) -> ErrorList {
     if let Some(resources) = present(spec, "matchResources") {
         validate_match(resources, &at.child("matchResources"), &mut errors);
     }
-    validate_actions(part(spec, "validationActions"), &at.child("validationActions"), &mut errors);
     errors
 }
 
