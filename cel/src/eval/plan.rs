@@ -20,7 +20,7 @@ const CONVERSIONS: [&str; 10] =
 /// Functions whose second argument is a regular expression, which is read while planning if it is a constant.
 const REGEX: [&str; 3] = ["matches", "find", "findAll"];
 /// The functions that add to a comprehension's own accumulator, with how many arguments.
-const ACCUMULATING: [(&str, usize); 2] = [(operators::ADD, 2), ("cel.@mapInsert", 3)];
+const ACCUMULATING: [(&str, usize); 3] = [(operators::ADD, 2), ("cel.@mapInsert", 3), ("cel.@mapInsert", 2)];
 
 impl Program {
     /// Plans an expression.

@@ -7,6 +7,7 @@ use kindom_formats::Pattern;
 
 use crate::ast::operators;
 use crate::eval::{MadeMessage, Node, Place, Program, Run, Variable};
+use crate::library::comprehensions::put;
 use crate::library::standard::cost_of_match;
 use crate::library::{Cost, Function, Overload, regex};
 use crate::types::Type;
@@ -644,12 +645,20 @@ fn in_place(mut values: Vec<Value<'_>>) -> Result<Evaluated<'_>, Vec<Value<'_>>>
                 }
             }
         }
-        [Value::Map(Map::Owned(entries)), key, value] => {
-            let Some(entries) = std::sync::Arc::get_mut(entries) else { return Err(values) };
-            if entries.get(key).is_some() {
-                return Ok(Err(EvalError::Message(format!("insert failed: key {key} already exists"))));
+        [Value::Map(Map::Owned(entries)), Value::Map(added)] => {
+            let Some(entries) = Arc::get_mut(entries) else { return Err(values) };
+            for (key, value) in added.iter() {
+                if let Err(error) = value.and_then(|value| put(entries, key, value)) {
+                    return Ok(Err(error));
+                }
             }
-            entries.insert(std::mem::replace(key, Value::Null), std::mem::replace(value, Value::Null));
+        }
+        [Value::Map(Map::Owned(entries)), key, value] => {
+            let Some(entries) = Arc::get_mut(entries) else { return Err(values) };
+            let (key, value) = (std::mem::replace(key, Value::Null), std::mem::replace(value, Value::Null));
+            if let Err(error) = put(entries, key, value) {
+                return Ok(Err(error));
+            }
         }
         _ => return Err(values),
     }

@@ -5,7 +5,7 @@
 
 mod arguments;
 pub mod authorization;
-mod comprehensions;
+pub(crate) mod comprehensions;
 mod cost;
 mod ext_lists;
 mod formats;

@@ -72,6 +72,11 @@ fn what_costs_nothing_ends_too() {
         exceeds("self.copies.all(x, self.deep[0] in self.deep)", &object);
         exceeds("self.copies.all(x, size(self.copies + self.copies) > 0)", &object);
     }
+    // Maps grow in place, where each would be a copy of the one before it.
+    let entries = Json::Array((0..20_000).map(Json::Int).collect());
+    outcome("size(self.transformMapEntry(i, v, {string(i): v})) == 20000", &entries, |outcome| {
+        assert_eq!(outcome.result.unwrap().to_string(), "true");
+    });
     // A list that doubles costs as little each time.
     let doubled = doubled();
     exceeds(&doubled, &many);

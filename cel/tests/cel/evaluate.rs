@@ -127,6 +127,8 @@ fn notation(value: &Value<'_>) -> String {
             format!("{{{}}}", entries.join(", "))
         }
         Value::Opaque(opaque) => format!("{opaque:?}"),
+        // No recorded expression makes one.
+        Value::Message(message) => message.name.to_string(),
     }
 }
 
