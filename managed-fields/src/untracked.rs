@@ -26,8 +26,8 @@ pub fn merge_untracked(object: &Value, configuration: &Value, ty: MergeType<'_>)
     merge(object, configuration, ty).map_err(|errors| format!("failed to merge patch: {errors}"))
 }
 
-/// The most places that an error names.
-const PATHS_MAX: usize = 100;
+/// The most bytes of the places that an error names.
+const PATHS_BYTES_MAX: usize = 16 << 10;
 
 /// The places of a value that are atomic (`findAtomics`).
 #[derive(Default)]
@@ -35,11 +35,15 @@ struct Atomics {
     /// From the root to the present place.
     path: String,
     paths: Vec<String>,
+    /// Of the paths.
+    bytes: usize,
 }
 
 impl Atomics {
     fn found(&mut self) {
-        if self.paths.len() < PATHS_MAX {
+        let bytes = self.bytes.saturating_add(self.path.len() + 1);
+        if self.paths.is_empty() || bytes <= PATHS_BYTES_MAX {
+            self.bytes = bytes;
             self.paths.push(self.path.clone());
         }
     }

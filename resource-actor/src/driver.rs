@@ -393,7 +393,7 @@ impl ResourceHandle {
             let admitting = self.admitting(&attempt, target, options, bytes).await?;
             if let Some(admitting) = &admitting {
                 desired = Box::pin(admitting.admit(desired, &mut admitted, &mut conversions)).await?;
-                if admitting.has_waited() {
+                if admitting.has_waited() || admitting.made() > 0 {
                     // It has left the processors, perhaps with another object than the client's.
                     spent.grow(admitting.made());
                     dear(of_rules(spent.estimate())).await?;

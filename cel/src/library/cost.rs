@@ -1,6 +1,6 @@
 //! The cost of calls of the libraries (`apiserver/pkg/cel/library/cost.go`, `CallCost`, 1.37).
 
-use crate::value::{EvalError, Value};
+use crate::value::Value;
 
 /// `actualSize` of an argument: code points, bytes, items or entries, the size that a library's value has, else 1. The
 /// language's own functions look into an optional value, those of libraries do not.
@@ -33,21 +33,40 @@ pub(super) fn search(string: u64, expression: u64) -> u64 {
 
 /// `traversalCost`: a walk over all that is in the first argument.
 pub(super) fn walk(args: &[Value<'_>], _: &Value<'_>) -> u64 {
-    args.first().map_or(0, walk_value)
+    let mut steps = WALK_MAX;
+    args.first().map_or(0, |value| walk_value(value, &mut steps))
 }
 
-fn walk_value(value: &Value<'_>) -> u64 {
-    let known = |value: Result<Value<'_>, EvalError>| value.as_ref().map_or(1, walk_value);
+/// The most values that a walk counts; more cost more than anything may.
+const WALK_MAX: u64 = 10_000_000;
+
+fn walk_value(value: &Value<'_>, steps: &mut u64) -> u64 {
+    let Some(left) = steps.checked_sub(1) else { return u64::MAX };
+    *steps = left;
+    let mut sum = 0_u64;
     match value {
-        Value::String(text) => bytes_walk(text.as_str().len()),
-        Value::Bytes(bytes) => bytes_walk(bytes.len()),
-        Value::List(list) => list.iter().map(known).fold(0, u64::saturating_add),
-        Value::Map(map) => map
-            .iter()
-            .map(|(key, value)| walk_value(&key).saturating_add(known(value)))
-            .fold(0, u64::saturating_add),
-        _ => 1,
+        Value::String(text) => sum = bytes_walk(text.as_str().len()),
+        Value::Bytes(bytes) => sum = bytes_walk(bytes.len()),
+        Value::List(list) => {
+            for item in list.iter() {
+                sum = sum.saturating_add(item.as_ref().map_or(1, |item| walk_value(item, steps)));
+                if sum == u64::MAX {
+                    break;
+                }
+            }
+        }
+        Value::Map(map) => {
+            for (key, value) in map.iter() {
+                sum = sum.saturating_add(walk_value(&key, steps));
+                sum = sum.saturating_add(value.as_ref().map_or(1, |value| walk_value(value, steps)));
+                if sum == u64::MAX {
+                    break;
+                }
+            }
+        }
+        _ => sum = 1,
     }
+    sum
 }
 
 /// Of bytes, also where the size counts code points, and rounded down.

@@ -30,7 +30,9 @@ fn plain<'a>(value: &Value<'a>, work: &mut Work) -> Result<Value<'a>, EvalError>
             }
             Value::map(entries)
         }
-        Value::List(List::Owned(items)) => {
+        Value::Optional(None) => Value::Null,
+        Value::Optional(Some(value)) => plain(value, work)?,
+        Value::List(List::Owned(items) | List::Added(items, _)) => {
             Value::list(items.iter().map(|item| plain(item, work)).collect::<Result<_, _>>()?)
         }
         Value::Map(Map::Owned(entries)) => {
@@ -53,6 +55,12 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn get(&self, field: &str) -> Option<&Value<'a>> {
         self.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value)
+    }
+
+    /// A field's text; empty if it is none.
+    #[must_use]
+    pub fn text(&self, field: &str) -> &str {
+        self.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Returns true if it is of the patches' type.
@@ -81,25 +89,41 @@ impl<'a> Message<'a> {
         test: bool,
         work: &mut Work,
     ) -> Result<Option<Value<'a>>, EvalError> {
-        let text = self.get(field).and_then(Value::as_str).unwrap_or_default();
+        work.spend(self.fields.len())?;
+        let found = self.get(field);
         if self.is_patch() && field != "value" {
-            return Ok(if test && text.is_empty() { None } else { Some(Value::string(text)) });
+            let is_empty = found.and_then(Value::as_str).is_none_or(str::is_empty);
+            return Ok(match found {
+                Some(text) if !is_empty => Some(text.clone()),
+                _ if test => None,
+                _ => Some(Value::borrowed("")),
+            });
         }
-        match self.get(field) {
+        match found {
             Some(value) => plain(value, work).map(Some),
             None => Ok((!test).then_some(Value::Null)),
         }
     }
 
-    /// `true` if both have the same type and the same fields.
+    /// `true` if both have the same type and the same fields; a number is the same only as one of its type.
     pub(crate) fn is(&self, other: &Self, work: &mut Work) -> Result<bool, EvalError> {
-        if self.name != other.name || self.fields.len() != other.fields.len() {
+        if self.name != other.name || !self.is_patch() && self.fields.len() != other.fields.len() {
             return Ok(false);
+        }
+        if self.is_patch() {
+            let differs = |field| self.text(field) != other.text(field);
+            if ["op", "path", "from"].into_iter().any(differs) {
+                return Ok(false);
+            }
+            return match (self.get("value"), other.get("value")) {
+                (Some(value), Some(other)) => value.equals_within(other, work),
+                (value, other) => Ok(value.is_none() && other.is_none()),
+            };
         }
         for (name, value) in &self.fields {
             work.spend(other.fields.len())?;
             let Some(other) = other.get(name) else { return Ok(false) };
-            if !value.equals_within(other, work)? {
+            if value.type_name() != other.type_name() || !value.equals_within(other, work)? {
                 return Ok(false);
             }
         }

@@ -82,6 +82,29 @@ fn what_costs_nothing_ends_too() {
     exceeds(&doubled, &many);
 }
 
+/// Errors show values, and costs count them; forty lists that hold each other twice are more than any text or walk gets to the end of.
+#[test]
+fn shared_values_are_shown_and_counted_in_part() {
+    let shared = |inner: &str| {
+        (0..40).rev().fold(inner.replace("VALUE", "a39"), |inner, i| {
+            let before = if i == 0 { "self".to_owned() } else { format!("[a{0}, a{0}]", i - 1) };
+            format!("optional.of({before}).optMap(a{i}, {inner}).value()")
+        })
+    };
+    let tree = Json::from("some text");
+    for (inner, said) in [
+        ("[?dyn(VALUE)]", "cannot initialize optional list element from non-optional value [[["),
+        ("{?'a': dyn(VALUE)}", "cannot initialize optional entry 'a' from non-optional value [[["),
+        ("[dyn(VALUE)].join()", ""),
+        ("[dyn(VALUE)].unwrapOpt()", ""),
+    ] {
+        outcome(&shared(inner), &tree, |outcome| {
+            let why = outcome.result.map(|value| value.type_name().to_owned()).unwrap_err().to_string();
+            assert!(why.contains(said) && why.len() < 10_000, "{inner}: {} bytes, {why:.100}", why.len());
+        });
+    }
+}
+
 #[test]
 fn literals_of_matches_are_judged_without_being_compiled() {
     let text = r"^(lazily-\pL{1,9}|[a-z]{1,9})$";

@@ -267,6 +267,51 @@ async fn hostile_changes_stop_their_own_writes_alone() {
     create(&client, CONFIG_MAPS, &config).await;
 }
 
+/// The server's own part of an object is the server's, whatever a policy makes of it.
+#[tokio::test]
+async fn metadata_stays_the_servers() {
+    let (_server, client) = started().await;
+    let of = |name: &str, path: &str, value: &str| {
+        policy(name, patches(&format!("[JSONPatch{{op: 'add', path: '/metadata/{path}', value: {value}}}]")))
+    };
+    for (name, path, value) in [
+        ("uid", "uid", "'other'"),
+        ("end", "deletionTimestamp", "'2020-01-01T00:00:00Z'"),
+        ("begin", "creationTimestamp", "'2020-01-01T00:00:00Z'"),
+        ("generation", "generation", "77"),
+        ("managers", "managedFields", "[]"),
+        ("garbage", "managedFields", "[{'manager': 'x', 'fieldsType': 'nothing'}]"),
+    ] {
+        bound(&client, &of(name, path, value)).await;
+        let made = client.post(&things(), &thing(name)).await.unwrap().expect_status(201).unwrap().json();
+        let patched =
+            client.merge_patch(&format!("{}/{name}", things()), &json!({"spec": {"size": 2}})).await.unwrap();
+        client.delete(&format!("{POLICIES}/{name}")).await.unwrap().expect_status(200).unwrap();
+        let stored = client.get(&format!("{}/{name}", things())).await.unwrap().json();
+        for object in [&made, &stored] {
+            let metadata = &object["metadata"];
+            assert_eq!(metadata["name"], name);
+            assert!(metadata["uid"].as_str().unwrap().len() == 36, "{name}: {metadata}");
+            assert!(metadata["deletionTimestamp"].is_null(), "{name}: {metadata}");
+            assert!(metadata["creationTimestamp"].as_str().unwrap() > "2025", "{name}: {metadata}");
+            assert!(metadata["generation"].as_i64().unwrap() < 5, "{name}: {metadata}");
+        }
+        assert_eq!(made["metadata"]["uid"], stored["metadata"]["uid"], "{name}");
+        assert!(patched.status == 200 || patched.status >= 400, "{name}: {}", patched.text());
+    }
+    bound(&client, &of("version", "resourceVersion", "'1'")).await;
+    let created = client.post(&things(), &thing("version")).await.unwrap();
+    assert_eq!(created.at("/message"), "resourceVersion should not be set on objects to be created");
+    client.delete(&format!("{POLICIES}/version")).await.unwrap().expect_status(200).unwrap();
+    // Another name is another object on no update.
+    create(&client, &things(), &thing("named")).await;
+    bound(&client, &of("renames", "name", "'other'")).await;
+    let patch = json!({"spec": {"size": 2}});
+    let renamed = client.merge_patch(&format!("{}/named", things()), &patch).await.unwrap();
+    assert!(renamed.status >= 400, "{}", renamed.text());
+    client.get(&format!("{}/other", things())).await.unwrap().expect_status(404).unwrap();
+}
+
 /// Random changes: nothing that the schema forbids is stored, and the server lives.
 #[tokio::test]
 async fn random_changes_store_nothing_wrong() {
@@ -390,4 +435,39 @@ fn random_operations(random: &mut Random) -> String {
     };
     let operations: Vec<String> = (0..1 + random.below(3)).map(|_| operation(random)).collect();
     format!("[{}]", operations.join(", "))
+}
+
+/// `--disable-admission-plugins` by kube-apiserver's names (`pkg/server/options/admission.go`).
+#[tokio::test]
+async fn plugins_are_switched_off() {
+    let args = [
+        "--disable-admission-plugins=MutatingAdmissionPolicy,ResourceQuota,LimitRanger",
+        "--enable-admission-plugins=NodeRestriction,ValidatingAdmissionPolicy",
+    ];
+    let server = ServerOptions::default().args(&args).quiet().start().await.unwrap();
+    let client = server.client().unwrap();
+    let mut labels = policy("labels", applies("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"));
+    labels["spec"]["matchConstraints"]["resourceRules"] = json!([{
+        "operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"],
+    }]);
+    bound(&client, &labels).await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+        "spec": {"hard": {"count/configmaps": "0"}},
+    });
+    create(&client, "/api/v1/namespaces/default/resourcequotas", &quota).await;
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "free"}});
+    let made = client.post(CONFIG_MAPS, &config).await.unwrap().expect_status(201).unwrap().json();
+    assert!(made["metadata"]["labels"].is_null(), "{made}");
+    let both = [
+        "--disable-admission-plugins=LimitRanger,MutatingAdmissionPolicy",
+        "--enable-admission-plugins=MutatingAdmissionPolicy",
+    ];
+    let refused = ServerOptions::default().args(&both).start().await.err().unwrap().to_string();
+    let why =
+        "[MutatingAdmissionPolicy] in enable-admission-plugins and disable-admission-plugins overlapped";
+    assert!(refused.contains(why), "{refused}");
+    let unknown = ["--enable-admission-plugins=Nobody"];
+    let refused = ServerOptions::default().args(&unknown).start().await.err().unwrap().to_string();
+    assert!(refused.contains("plugin \"Nobody\" is unknown"), "{refused}");
 }

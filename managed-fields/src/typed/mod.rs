@@ -36,7 +36,7 @@ pub(crate) struct TypeError {
 pub(crate) struct TypeErrors(Vec<TypeError>);
 
 /// The most errors that are kept of a value.
-const ERRORS_MAX: usize = 1_000;
+const ERRORS_MAX: usize = 10_000;
 
 impl TypeErrors {
     /// Of a great many errors, only the first are kept: each has a path, which is made longer at each level.

@@ -17,7 +17,7 @@ const MISMATCHES_MAX: usize = 20;
 /// The largest integers that are numbers in JSON (`isJSONSafe`).
 const SAFE_MAX: i64 = (1 << 53) - 1;
 
-/// The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
+/// Whoever runs out of it makes nothing more. The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
 pub(super) struct Budget {
     bytes: usize,
     levels: usize,
@@ -37,6 +37,13 @@ impl Budget {
         self.bytes =
             left.ok_or_else(|| format!("the expression made a value of more than {BYTES_MAX} bytes"))?;
         Ok(())
+    }
+
+    /// The name of a type, which a value may have a great many times.
+    fn name(&mut self, of: &Value<'_>) -> Result<Json, String> {
+        let name = of.to_string();
+        self.spend(name.len())?;
+        Ok(name.into())
     }
 
     fn down(&mut self) -> Result<(), String> {
@@ -79,6 +86,7 @@ impl TypeNames<'_> {
         }
         for (field, value) in &message.fields {
             let before = self.path.len();
+            self.budget.spend(field.len())?;
             self.path.push('.');
             self.path.push_str(field);
             self.value(value)?;
@@ -179,16 +187,17 @@ impl Configuration<'_> {
                 self.budget.spend(text.as_str().len())?;
                 Ok(text.as_str().into())
             }
-            Value::Type(_) => Ok(value.to_string().into()),
+            Value::Type(_) => self.budget.name(value),
             Value::Message(message) if !message.is_patch() => self.message(message),
             Value::List(List::Tree(items, _)) => {
                 self.budget.spend(items.iter().map(field::bytes).sum())?;
                 Ok(Json::Array((*items).clone().into()))
             }
             Value::Map(Map::Tree(map, _)) => {
-                let of = Json::Object((*map).clone());
-                self.budget.spend(field::bytes(&of))?;
-                Ok(of)
+                let bytes =
+                    |(name, value): (&_, &Json)| AsRef::<str>::as_ref(name).len() + field::bytes(value);
+                self.budget.spend(map.iter().map(bytes).sum())?;
+                Ok(Json::Object((*map).clone()))
             }
             Value::Optional(Some(value)) => self.part(value),
             Value::List(_) => Err(self.refused("a list within a list or map")),
@@ -330,7 +339,7 @@ impl Patch<'_> {
             Value::Null => invalid("structpb.NullValue"),
             Value::Int(n) => Ok(rounded_signed(*n)),
             Value::Uint(n) => i64::try_from(*n).map_or(Ok(rounded(*n)), |n| Ok(rounded_signed(n))),
-            Value::Type(_) => Ok(value.to_string().into()),
+            Value::Type(_) => self.budget.name(value),
             Value::Duration(_) => invalid("time.Duration"),
             Value::Timestamp(_) => invalid("time.Time"),
             Value::List(List::Owned(_) | List::Added(..)) => invalid("[]ref.Val"),

@@ -95,7 +95,7 @@ fn operations(value: &CelValue<'_>) -> Result<Vec<Operation>, String> {
 }
 
 fn operation(message: &Message<'_>, budget: &mut Budget) -> Result<Value, String> {
-    let text = |field| message.get(field).and_then(CelValue::as_str).unwrap_or_default();
+    let text = |field| message.text(field);
     budget.spend(["op", "path", "from"].map(|field| text(field).len()).iter().sum())?;
     let mut operation = Map::new();
     operation.insert("op", text("op"));
@@ -127,14 +127,14 @@ impl PolicyChange {
     ///
     /// # Errors
     /// The change cannot be made; the reason.
-    pub fn of(&self, object: &Value, ty: Option<MergeType<'_>>) -> Result<Option<Value>, String> {
+    pub fn of(self, object: &Value, ty: Option<MergeType<'_>>) -> Result<Option<Value>, String> {
         let changed = match self {
-            Self::Patch(operations) => match json_patch::apply(operations, object.clone()) {
+            Self::Patch(operations) => match json_patch::apply(&operations, object.clone()) {
                 Err(why) if json_patch::is_failed_test(&why) => return Ok(None),
                 Err(why) => return Err(format!("JSON Patch: {why}")),
                 Ok(changed) => changed,
             },
-            Self::Apply(configuration) => {
+            Self::Apply(mut configuration) => {
                 let failed = |why| format!("error applying patch: {why}");
                 let text = |field| object.text_at(&[field]);
                 let Some(ty) = ty else {
@@ -144,7 +144,6 @@ impl PolicyChange {
                     );
                     return Err(failed(why));
                 };
-                let mut configuration = configuration.clone();
                 if let Some(fields) = configuration.as_object_mut() {
                     fields.insert("apiVersion", text("apiVersion"));
                     fields.insert("kind", text("kind"));

@@ -459,6 +459,18 @@ fn what_expressions_make_is_bounded() {
     // 2^15 texts in each of 40 operations.
     let many = "lists.range(40).map(x, JSONPatch{op: 'add', path: '/a', value: variables.v15})";
     assert!(bound(many).unwrap_err().ends_with(too_large));
+    // A name of a type is as long as it is written, wherever it stands.
+    let name = "a".repeat(50_000);
+    let names = format!("Object{{a: lists.range(2000).map(x, type(Object.{name}{{}}))}}");
+    let named = change(&changing("ApplyConfiguration", &names, &[]), "{}").unwrap_err();
+    assert!(named.ends_with(too_large), "{named:.200}");
+    let fields = format!("[Object{{{name}: 1}}].map(m, Object{{a: lists.range(2000).map(x, m)}})[0]");
+    let named = change(&changing("ApplyConfiguration", &fields, &[]), "{}").unwrap_err();
+    assert!(named.ends_with(too_large), "{named:.200}");
+    // A text that is read from a message is not another one.
+    let read = "Object{a: size(lists.range(9000).map(x, JSONPatch{path: object.t}.path))}";
+    let long = format!(r#"{{"t":"{}"}}"#, "x".repeat(1 << 20));
+    assert_eq!(change(&changing("ApplyConfiguration", read, &[]), &long).as_deref(), Ok(r#"{"a":9000}"#));
     let select = "Object{a: Object{b: variables.v99}.b}";
     let selected = change(&changing("ApplyConfiguration", select, &variables), "{}").unwrap_err();
     assert!(selected.contains("cost limit exceeded"), "{selected}");

@@ -1,5 +1,6 @@
 //! Has policies change the object of a write (apiserver `pkg/admission/plugin/policy/{generic,mutating}`, 1.37).
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use kindom_objects::admission::{
 };
 use kindom_objects::managed::FieldManager;
 use kindom_objects::webhook_conversion::Conversions;
-use kindom_objects::{RuleContext, Subresource};
+use kindom_objects::{PlanError, RuleContext, StoredObject, Subresource};
 
 use super::forms::Taken;
 use super::params::{ParamType, Unready};
@@ -27,8 +28,8 @@ use crate::webhooks::CountedChange;
 const REASONS_MAX: usize = 32;
 const REASON_BYTES_MAX: usize = 8 << 10;
 
-/// The invocations that are made again: those of a write with a great many parameters are not.
-const AGAIN_MAX: usize = 10_000;
+/// An object may be so many times as large between two changes as it may be in the end.
+const GROWTH_MAX: usize = 4;
 
 /// A policy that may change a write by one of its bindings.
 struct Bound<'i> {
@@ -36,6 +37,15 @@ struct Bound<'i> {
     binding: &'i Binding,
     place: &'i Place,
     of_kind: Option<Arc<ParamType<'i>>>,
+}
+
+impl Bound<'_> {
+    /// Stands for the policy, the binding and a parameter: there may be a great many, so it is small.
+    fn key(&self, param: Option<&StoredObject>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.policy.policy.name, &self.binding.name, param.map(StoredObject::key)).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// The reasons why policies refuse a write, the first of which is the client's.
@@ -110,7 +120,7 @@ impl Admitting<'_> {
         subject: &mut Subject<'_>,
         conversions: &mut Conversions,
         is_again: bool,
-        again: &mut Reinvocation,
+        again: &mut Reinvocation<u64>,
     ) -> Result<bool, WriteError> {
         let named = self.named_policies(self.changing.as_ref(), attributes);
         let Some(bound) = self.changing.as_ref().filter(|_| !named.is_empty()) else { return Ok(false) };
@@ -126,7 +136,7 @@ impl Admitting<'_> {
         for (policy, place) in named {
             let [of_namespace, new, old] = labels;
             if policy.policy.matching.selects(of_namespace, new, old) {
-                let matched = Matched { attributes, labels, namespace: None };
+                let matched = Matched { attributes, labels };
                 let bindings = bound.bindings.of_policy(&policy.policy.name);
                 let bindings = bindings.filter(|binding| self.is_bound(binding, &matched));
                 self.bound(policy, place, bindings, &mut all, &mut reasons);
@@ -139,6 +149,10 @@ impl Admitting<'_> {
             let request = review_request(attributes, bound.place);
             // One by one: a selector may have a great many.
             for stored in params {
+                let key = bound.key(stored.as_deref());
+                if is_again && bound.policy.policy.conditions.is_empty() && !again.due.contains(&key) {
+                    continue;
+                }
                 let param = match bound.of_kind.as_deref().zip(stored.as_deref()) {
                     None => None,
                     Some((of_kind, stored)) => {
@@ -149,12 +163,17 @@ impl Admitting<'_> {
                         Some(shown)
                     }
                 };
-                let run = Run { bound, request: &request, namespace: shown.as_ref(), param: param.as_ref() };
+                let run = Run {
+                    bound,
+                    request: &request,
+                    namespace: shown.as_ref(),
+                    param: param.as_ref(),
+                    param_bytes: stored.as_ref().map_or(0, |stored| stored.json().len()),
+                };
+                // A condition that fails refuses the write also where nothing is due.
                 if !self.is_met(&run, subject, conversions, &mut reasons).await? {
                     continue;
                 }
-                let name = stored.as_ref().map_or("", |stored| stored.key());
-                let key = format!("{}/{}/{name}", bound.policy.policy.name, bound.binding.name);
                 if is_again && !again.due.contains(&key) {
                     continue;
                 }
@@ -162,7 +181,7 @@ impl Admitting<'_> {
                     has_changed = true;
                     again.due.extend(again.asked.drain());
                 }
-                if bound.policy.policy.is_reinvoked && again.asked.len() + again.due.len() < AGAIN_MAX {
+                if bound.policy.policy.is_reinvoked {
                     again.asked.insert(key);
                 }
             }
@@ -213,11 +232,12 @@ impl Admitting<'_> {
         let shown = self.shown(subject, place, conversions).await?;
         let checks: Arc<dyn Checks> = self.checks.clone();
         let inputs = run.inputs(shown.0.as_deref(), shown.1.as_deref(), &checks);
-        let held = self.evaluated(policy, self.bytes, || match policy.policy.conditions.hold(&inputs) {
-            Err(Undecided::Pending) => Err(Pending),
-            Err(Undecided::Failed(why)) => Ok(Err(why)),
-            Ok(holds) => Ok(Ok(holds)),
-        });
+        let held =
+            self.evaluated(policy, self.bytes_of(run), || match policy.policy.conditions.hold(&inputs) {
+                Err(Undecided::Pending) => Err(Pending),
+                Err(Undecided::Failed(why)) => Ok(Err(why)),
+                Ok(holds) => Ok(Ok(holds)),
+            });
         match held.await?.0 {
             Ok(holds) => Ok(holds),
             Err(why) => {
@@ -269,20 +289,25 @@ impl Admitting<'_> {
         let Some(object) = shown.0.as_deref() else { return Ok(Ok(false)) };
         let checks: Arc<dyn Checks> = self.checks.clone();
         let inputs = run.inputs(Some(object), shown.1.as_deref(), &checks);
-        let bytes = self.bytes.saturating_add(self.made());
-        let evaluated = self.evaluated(policy, bytes, || policy.policy.change(mutation, &inputs)).await?;
+        let evaluated =
+            self.evaluated(policy, self.bytes_of(run), || policy.policy.change(mutation, &inputs)).await?;
         *took = evaluated.1;
         let change = match evaluated.0 {
             Ok(change) => change,
             Err(why) => return Ok(Err(why)),
         };
         dear(self.estimate().max(DEAR)).await?;
-        let changed = match self.changed(&change, object, place) {
+        let changed = match self.changed(change, object, place) {
             Ok(Some(changed)) => changed,
             Ok(None) => return Ok(Ok(false)),
             Err(why) => return Ok(Err(why)),
         };
-        self.made.store(field::bytes(&changed), Ordering::Relaxed);
+        let (bytes, limit) = (field::bytes(&changed), self.options.object_bytes_max);
+        if bytes > limit.saturating_mul(GROWTH_MAX) {
+            return Err(PlanError::TooLarge { bytes, limit }.into());
+        }
+        self.made.store(bytes, Ordering::Relaxed);
+        dear(self.estimate().max(DEAR)).await?;
         let new = self.taken_back(place, changed, subject, conversions, Taken::FromPolicy).await?;
         match subject {
             Subject::Object(object, _) | Subject::Scale(object, _) => **object = new,
@@ -292,7 +317,7 @@ impl Admitting<'_> {
     }
 
     /// An object, as a place shows it, with a change; `None` if that leaves it as it is.
-    fn changed(&self, change: &PolicyChange, object: &Value, place: &Place) -> Result<Option<Value>, String> {
+    fn changed(&self, change: PolicyChange, object: &Value, place: &Place) -> Result<Option<Value>, String> {
         if self.target.subresource == Some(Subresource::Scale) {
             return change.of(object, None);
         }
@@ -300,6 +325,11 @@ impl Admitting<'_> {
         let cx = RuleContext { spec, ..*self.attempt.cx };
         let manager = FieldManager::new(&cx);
         change.of(object, manager.type_of(&place.kind.api_version()))
+    }
+
+    /// The bytes that a policy's expressions see.
+    fn bytes_of(&self, run: &Run<'_>) -> usize {
+        self.bytes.saturating_add(self.made()).saturating_add(run.param_bytes)
     }
 
     /// Evaluates expressions of a policy on so many bytes, and again once what they ask is known; with the time of the last time.
@@ -331,6 +361,8 @@ struct Run<'r> {
     request: &'r Value,
     namespace: Option<&'r Value>,
     param: Option<&'r Value>,
+    /// Of the parameter as it is stored.
+    param_bytes: usize,
 }
 
 impl<'r> Run<'r> {

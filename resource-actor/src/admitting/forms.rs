@@ -1,4 +1,4 @@
-//! The objects of a write as the rules of webhooks want them shown, and back in the form that plans are made on.
+//! The objects of a write as the rules of webhooks and policies want them shown, and back in the form that plans are made on.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -111,7 +111,7 @@ pub(crate) struct Admitting<'a> {
     checks: Arc<AskedChecks>,
     /// The type in its other versions, and the places by which rules name those.
     others: (Vec<(Arc<TypeSpec>, String)>, Vec<Place>),
-    /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
+    /// About as many bytes as the object has that policies and webhooks made; 0 if they changed nothing.
     made: AtomicUsize,
     has_waited: AtomicBool,
 }
@@ -126,8 +126,8 @@ enum Subject<'a> {
     End(&'a Value),
 }
 
-/// An object to be created as webhooks have changed it, and the type that it is of. If a later attempt creates it under another
-/// name, they are not asked again, as upstream's are not.
+/// An object to be created as policies and webhooks have changed it, and the type that it is of. If a later attempt creates it under
+/// another name, they are not asked again, as upstream's are not.
 pub(crate) struct ChangedBefore {
     spec: Arc<TypeSpec>,
     object: Value,
@@ -302,7 +302,7 @@ impl<'a> Admitting<'a> {
         if self.asked.is_of_collection { "" } else { self.target.name }
     }
 
-    /// Has webhooks change what a write desires. A delete is asked about once it is planned.
+    /// Has policies and webhooks change what a write desires. A delete is asked about once it is planned.
     ///
     /// # Errors
     /// [`WriteError::Guessed`] for a write that is planned on a guess: they are asked once. A webhook refuses it, or its
@@ -389,12 +389,12 @@ impl<'a> Admitting<'a> {
         Ok(desired)
     }
 
-    /// About as many bytes as the object has that webhooks made; 0 if they changed nothing.
+    /// About as many bytes as the object has that policies and webhooks made; 0 if they changed nothing.
     pub(crate) fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// The cost of planning the object as webhooks have left it.
+    /// The cost of planning the object as policies and webhooks have left it.
     fn estimate(&self) -> Duration {
         self.handle.cost().estimate(self.bytes.saturating_add(self.made()))
     }
@@ -532,7 +532,7 @@ impl<'a> Admitting<'a> {
         attributes: &Attributes<'_>,
         subject: &mut Subject<'_>,
         conversions: &mut Conversions,
-        again: &mut Reinvocation,
+        again: &mut Reinvocation<String>,
     ) -> Result<bool, WriteError> {
         let mut has_changed = false;
         for (hook, place) in hooks.all {
@@ -556,7 +556,7 @@ impl<'a> Admitting<'a> {
         Ok(has_changed)
     }
 
-    /// Drops what no webhook may have added: managers that cannot be read, and owners that are named twice.
+    /// Drops what nobody may have added: managers that cannot be read, and owners that are named twice.
     fn mend(&self, object: &mut Value, managed: Option<Value>) {
         if let Err(why) = validate(object.at(&["metadata", "managedFields"])) {
             let metadata = metadata_mut(object);
@@ -788,10 +788,15 @@ struct Hooks<'h> {
 }
 
 /// The webhooks or policies that are asked again (`mutating/reinvocationcontext.go`).
-#[derive(Default)]
-struct Reinvocation {
+struct Reinvocation<K> {
     /// Those that were asked since the object last changed.
-    asked: HashSet<String>,
+    asked: HashSet<K>,
     /// Those that are due.
-    due: HashSet<String>,
+    due: HashSet<K>,
+}
+
+impl<K> Default for Reinvocation<K> {
+    fn default() -> Self {
+        Self { asked: HashSet::new(), due: HashSet::new() }
+    }
 }

@@ -31,7 +31,12 @@ pub(super) struct Matched<'j> {
     pub(super) attributes: &'j Attributes<'j>,
     /// Of its namespace, the new object and the old one.
     pub(super) labels: [Labels<'j>; 3],
-    pub(super) namespace: Option<&'j Value>,
+}
+
+/// A write as all policies judge it.
+struct Judged<'j> {
+    matched: Matched<'j>,
+    namespace: Option<&'j Value>,
 }
 
 /// The findings of one policy by one binding, and what becomes of them.
@@ -130,7 +135,7 @@ impl Admitting<'_> {
             }
             _ => None,
         };
-        let judged = Matched { attributes, labels, namespace: namespace.as_ref() };
+        let judged = Judged { matched: Matched { attributes, labels }, namespace: namespace.as_ref() };
         let mut denial = None;
         for (judging, place) in named {
             let [of_namespace, new, old] = labels;
@@ -150,7 +155,7 @@ impl Admitting<'_> {
         &self,
         bindings: impl Iterator<Item = &'b Binding>,
         place: &Place,
-        judged: &Matched<'_>,
+        Judged { matched, namespace }: &Judged<'_>,
         states: &mut States<'_>,
         verdicts: &mut Verdicts<'_>,
         conversions: &mut Conversions,
@@ -162,9 +167,9 @@ impl Admitting<'_> {
                 return Ok(());
             }
         };
-        let request = review_request(judged.attributes, place);
-        for binding in bindings.filter(|binding| self.is_bound(binding, judged)) {
-            let params = self.params(of_kind.as_ref(), binding.params.as_ref(), judged.attributes).await;
+        let request = review_request(matched.attributes, place);
+        for binding in bindings.filter(|binding| self.is_bound(binding, matched)) {
+            let params = self.params(of_kind.as_ref(), binding.params.as_ref(), matched.attributes).await;
             let Some(params) = verdicts.ready(binding, params)? else { continue };
             if params.is_empty() {
                 continue;
@@ -172,7 +177,7 @@ impl Admitting<'_> {
             let at = self.show(states, place, conversions).await.map_err(unconverted);
             let Some(at) = verdicts.ready(binding, at)? else { continue };
             let (new, old) = states.shown(at);
-            let (namespace, checks) = (judged.namespace, &(Arc::clone(&self.checks) as Arc<dyn Checks>));
+            let (namespace, checks) = (*namespace, &(Arc::clone(&self.checks) as Arc<dyn Checks>));
             let inputs = Inputs { request: &request, object: new, old, namespace, params: None, checks };
             let bytes = states.bytes();
             // One by one: a selector may have a great many.
