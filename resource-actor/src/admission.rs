@@ -45,6 +45,19 @@ pub struct ConfiguringTypes {
     pub changing: PolicyTypes,
 }
 
+/// The parts of admission that are switched off.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disabled {
+    /// Policies change nothing.
+    pub mutating_policies: bool,
+    /// Webhooks change nothing.
+    pub mutating_webhooks: bool,
+    /// Policies judge nothing.
+    pub validating_policies: bool,
+    /// Webhooks judge nothing.
+    pub validating_webhooks: bool,
+}
+
 /// A kind of policies and that of their bindings.
 pub struct PolicyTypes {
     /// The policies.
@@ -114,6 +127,8 @@ impl Compile for Binding {
 /// The objects of a configuring type.
 pub(crate) struct Configured<T> {
     handle: ResourceHandle,
+    /// They have no effect.
+    is_off: bool,
     compiled: ArcSwapOption<Compiled<T>>,
     /// Held by the one write that compiles for all.
     compiling: tokio::sync::Mutex<()>,
@@ -209,16 +224,21 @@ impl<T: Compile> Compiled<T> {
 }
 
 impl Admission {
-    /// Webhooks and policies that are configured by objects of these types. `faces` are all types that show what another one stores;
+    /// Webhooks and policies that are configured by objects of these types, but for those that are switched off. `faces` are all types that show what another one stores;
     /// the kinds of parameters are found among those that are served.
     #[must_use]
-    pub fn new(types: ConfiguringTypes, faces: Vec<Arc<TypeSpec>>, find_kind: Arc<FindKind>) -> Self {
+    pub fn new(
+        types: ConfiguringTypes,
+        disabled: Disabled,
+        faces: Vec<Arc<TypeSpec>>,
+        find_kind: Arc<FindKind>,
+    ) -> Self {
         let ConfiguringTypes { mutating, validating, judging, changing } = types;
         Self(Arc::new(Configurations {
-            mutating: Configured::new(mutating),
-            validating: Configured::new(validating),
-            judging: ConfiguredPolicies::new(judging),
-            changing: ConfiguredPolicies::new(changing),
+            mutating: Configured::new(mutating, disabled.mutating_webhooks),
+            validating: Configured::new(validating, disabled.validating_webhooks),
+            judging: ConfiguredPolicies::new(judging, disabled.validating_policies),
+            changing: ConfiguredPolicies::new(changing, disabled.mutating_policies),
             faces,
             find_kind,
         }))
@@ -236,8 +256,9 @@ pub(crate) struct ConfiguredPolicies {
 }
 
 impl ConfiguredPolicies {
-    fn new(types: PolicyTypes) -> Self {
-        Self { policies: Configured::new(types.policies), bindings: Configured::new(types.bindings) }
+    fn new(types: PolicyTypes, is_off: bool) -> Self {
+        let PolicyTypes { policies, bindings } = types;
+        Self { policies: Configured::new(policies, is_off), bindings: Configured::new(bindings, is_off) }
     }
 
     /// The policies that are bound now; `None` if there are none.
@@ -249,13 +270,16 @@ impl ConfiguredPolicies {
 }
 
 impl<T: Compile> Configured<T> {
-    fn new(handle: ResourceHandle) -> Self {
-        Self { handle, compiled: ArcSwapOption::empty(), compiling: tokio::sync::Mutex::default() }
+    fn new(handle: ResourceHandle, is_off: bool) -> Self {
+        Self { handle, is_off, compiled: ArcSwapOption::empty(), compiling: tokio::sync::Mutex::default() }
     }
 
     /// The current configuration; `None` if there is none. Changes that another replica was told of are part of it once the store's
     /// watch has them.
     pub(crate) async fn current(&self, deadline: Deadline) -> Result<Option<Arc<Compiled<T>>>, WriteError> {
+        if self.is_off {
+            return Ok(None);
+        }
         let (snapshot, _) = self.handle.snapshot(self.handle.own_writes()?, deadline).await?;
         if snapshot.is_empty() {
             return Ok(None);

@@ -47,7 +47,7 @@ mod webhooks;
 mod write;
 
 pub use admission::{
-    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, FindKind, PolicyTypes, SentOptions,
+    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, Disabled, FindKind, PolicyTypes, SentOptions,
 };
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};

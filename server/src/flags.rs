@@ -14,6 +14,7 @@ use crate::aggregation::ServiceReference;
 use crate::aggregator::{Service, service};
 use crate::host::HostAccess;
 use crate::logging::Format;
+use crate::plugins::PluginFlags;
 use crate::snapshot::Place;
 
 /// A Kubernetes-style API server for types that are registered at run time.
@@ -347,6 +348,8 @@ pub(crate) struct Serve {
     /// Further authorities whose client certificates are trusted, PEM.
     #[arg(long)]
     pub(crate) client_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plugins: PluginFlags,
     #[command(flatten)]
     pub(crate) front_proxies: FrontProxyFlags,
     #[command(flatten)]

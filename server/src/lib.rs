@@ -26,6 +26,7 @@ mod manifests;
 mod memory;
 mod outgoing;
 mod pki;
+mod plugins;
 mod repair;
 mod scrub;
 mod serve;

@@ -251,6 +251,14 @@ async fn serving(
     mut signals: Signals,
 ) -> Result<(), BoxError> {
     let is_local = !matches!(store, Store::Etcd(_));
+    options.plugins.check()?;
+    for (flag, plugin) in options.plugins.without_effect() {
+        tracing::warn!(
+            flag,
+            plugin,
+            "this admission plugin cannot be switched here, and the flag has no effect"
+        );
+    }
     let address = advertised(options.advertise_address, options.bind_address)?;
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
@@ -320,7 +328,12 @@ async fn serving(
     let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, of_kinds)?;
     let admission = configuring.map(|(types, faces)| {
         let routes = Arc::clone(registry.routes());
-        Admission::new(types, faces, Arc::new(move |kind| routes.table().of_kind(kind)))
+        Admission::new(
+            types,
+            options.plugins.disabled(),
+            faces,
+            Arc::new(move |kind| routes.table().of_kind(kind)),
+        )
     });
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
@@ -428,7 +441,7 @@ async fn serving(
     let parts = Parts {
         registry,
         namespaces,
-        quotas,
+        quotas: quotas.filter(|_| options.plugins.enforces_quotas()),
         admission,
         aggregator,
         snapshots,

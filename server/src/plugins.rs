@@ -1,0 +1,158 @@
+//! Admission plugins by kube-apiserver's names (`pkg/kubeapiserver/options/plugins.go`, apiserver `pkg/server/options/admission.go`,
+//! 1.37).
+
+use clap::Args;
+use kindom_resource_actor::Disabled;
+
+/// The plugins that there are here, and that can be switched off.
+const MUTATING_POLICIES: &str = "MutatingAdmissionPolicy";
+const MUTATING_WEBHOOKS: &str = "MutatingAdmissionWebhook";
+const VALIDATING_POLICIES: &str = "ValidatingAdmissionPolicy";
+const VALIDATING_WEBHOOKS: &str = "ValidatingAdmissionWebhook";
+const RESOURCE_QUOTA: &str = "ResourceQuota";
+const SWITCHED: [&str; 5] =
+    [MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_POLICIES, VALIDATING_WEBHOOKS, RESOURCE_QUOTA];
+
+/// Those that are always on: what they do is part of the rules of kinds.
+const ALWAYS: [&str; 1] = ["NamespaceLifecycle"];
+
+/// Kubernetes' others.
+const OTHERS: [&str; 33] = [
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeDeclaredFeatureValidator",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "PodGroupProtection",
+    "PodNodeSelector",
+    "PodResizeValidator",
+    "PodSecurity",
+    "PodTolerationRestriction",
+    "PodTopologyLabels",
+    "Priority",
+    "RuntimeClass",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
+];
+
+/// The admission plugins that a server is told of.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PluginFlags {
+    /// The admission plugins to switch on, by kube-apiserver's names. Those that there are here are on.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
+    pub(crate) enable_admission_plugins: Vec<String>,
+    /// The admission plugins to switch off. MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy,
+    /// ValidatingAdmissionWebhook and ResourceQuota can be; other names have no effect, and the log says so.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
+    pub(crate) disable_admission_plugins: Vec<String>,
+}
+
+fn plugin(name: &str) -> Result<String, String> {
+    let is_known = SWITCHED.contains(&name) || ALWAYS.contains(&name) || OTHERS.contains(&name);
+    if is_known { Ok(name.to_owned()) } else { Err(format!("plugin {name:?} is unknown")) }
+}
+
+impl PluginFlags {
+    /// Checks that no plugin is switched on and off.
+    ///
+    /// # Errors
+    /// One is; kube-apiserver's text.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut both: Vec<&str> = self.enable_admission_plugins.iter().map(String::as_str).collect();
+        both.retain(|name| self.disables(name));
+        both.sort_unstable();
+        both.dedup();
+        match both.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "[{}] in enable-admission-plugins and disable-admission-plugins overlapped",
+                both.join(" ")
+            )),
+        }
+    }
+
+    fn disables(&self, name: &str) -> bool {
+        self.disable_admission_plugins.iter().any(|disabled| disabled == name)
+    }
+
+    /// The plugins that have no effect, with the flag that names them.
+    pub(crate) fn without_effect(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let is_other = |name: &&String| OTHERS.contains(&name.as_str());
+        let is_not_off = |name: &&String| !SWITCHED.contains(&name.as_str());
+        let on = self.enable_admission_plugins.iter().filter(is_other);
+        let off = self.disable_admission_plugins.iter().filter(is_not_off);
+        let on = on.map(|name| ("enable-admission-plugins", name.as_str()));
+        on.chain(off.map(|name| ("disable-admission-plugins", name.as_str())))
+    }
+
+    /// The parts of admission that are off.
+    pub(crate) fn disabled(&self) -> Disabled {
+        Disabled {
+            mutating_policies: self.disables(MUTATING_POLICIES),
+            mutating_webhooks: self.disables(MUTATING_WEBHOOKS),
+            validating_policies: self.disables(VALIDATING_POLICIES),
+            validating_webhooks: self.disables(VALIDATING_WEBHOOKS),
+        }
+    }
+
+    /// `true` if quotas refuse what goes beyond them.
+    pub(crate) fn enforces_quotas(&self) -> bool {
+        !self.disables(RESOURCE_QUOTA)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_known_by_kubernetes_names() {
+        for name in SWITCHED.iter().chain(&ALWAYS).chain(&OTHERS) {
+            assert_eq!(plugin(name), Ok((*name).to_owned()));
+        }
+        assert_eq!(plugin("Nobody"), Err("plugin \"Nobody\" is unknown".to_owned()));
+        assert_eq!(SWITCHED.len() + ALWAYS.len() + OTHERS.len(), 39, "as many as AllOrderedPlugins");
+    }
+
+    #[test]
+    fn nothing_is_on_and_off() {
+        let flags = |on: &[&str], off: &[&str]| {
+            let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            PluginFlags { enable_admission_plugins: texts(on), disable_admission_plugins: texts(off) }
+        };
+        assert_eq!(flags(&["ResourceQuota"], &["LimitRanger"]).check(), Ok(()));
+        let both = flags(&["Priority", "LimitRanger", "NodeRestriction"], &["LimitRanger", "Priority"]);
+        let why =
+            "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped";
+        assert_eq!(both.check(), Err(why.to_owned()));
+        let some =
+            flags(&["ResourceQuota", "NodeRestriction"], &["NamespaceLifecycle", "MutatingAdmissionWebhook"]);
+        let without: Vec<_> = some.without_effect().collect();
+        assert_eq!(
+            without,
+            [
+                ("enable-admission-plugins", "NodeRestriction"),
+                ("disable-admission-plugins", "NamespaceLifecycle")
+            ]
+        );
+        assert!(some.enforces_quotas() && some.disabled().mutating_webhooks);
+    }
+}
