@@ -28,13 +28,21 @@ pub enum PatchError {
     TooMany(String),
 }
 
-/// The end of the error of a test that fails.
-const TEST_FAILED: &str = " failed: test failed";
+/// The reason why a patch cannot be applied, in the library's words where it has some.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The document does not pass a test of the patch's.
+    #[error("{0}")]
+    TestFailed(String),
+    /// Any other.
+    #[error("{0}")]
+    Failed(String),
+}
 
-/// Returns true if [`apply`] failed with this because the document does not pass a test.
-#[must_use]
-pub fn is_failed_test(why: &str) -> bool {
-    why.starts_with("testing value ") && why.ends_with(TEST_FAILED)
+impl From<String> for ApplyError {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
 }
 
 /// One operation, as sent; whether it makes sense shows when it is applied.
@@ -86,8 +94,8 @@ pub fn operations(patch: Value) -> Result<Vec<Operation>, PatchError> {
 /// Applies all operations, or fails. As the document that comes in, none on the way nests deeper than [`MAX_DEPTH`].
 ///
 /// # Errors
-/// The reason, in the library's words where it has some.
-pub fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, String> {
+/// See [`ApplyError`].
+pub fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, ApplyError> {
     let (mut copied, mut work) = (0, 0);
     for operation in operations {
         match operation.text("op").unwrap_or("unknown") {
@@ -126,10 +134,11 @@ pub fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, String> 
                 let value = value.cloned().unwrap_or_default();
                 copied += value.to_vec().len();
                 if copied > COPY_BYTES_MAX {
-                    return Err(format!(
+                    let why = format!(
                         "unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding \
                          the limit {COPY_BYTES_MAX}"
-                    ));
+                    );
+                    return Err(why.into());
                 }
                 if depth(path) > depth(from) {
                     fits(&value, path, &mut work)?;
@@ -138,7 +147,7 @@ pub fn apply(operations: &[Operation], mut doc: Value) -> Result<Value, String> 
                     .map_err(|e| format!("error while adding value during copy: {e}"))?;
             }
             "test" => test(&doc, operation)?,
-            other => return Err(format!("Unexpected kind: {other}")),
+            other => return Err(format!("Unexpected kind: {other}").into()),
         }
     }
     Ok(doc)
@@ -201,7 +210,7 @@ fn replace(doc: &mut Value, operation: &Operation, work: &mut usize) -> Result<(
     Ok(())
 }
 
-fn test(doc: &Value, operation: &Operation) -> Result<(), String> {
+fn test(doc: &Value, operation: &Operation) -> Result<(), ApplyError> {
     let path = operation.path("test")?;
     let found = match path {
         "" => Some(doc),
@@ -214,7 +223,10 @@ fn test(doc: &Value, operation: &Operation) -> Result<(), String> {
         (Some(found), Some(wanted)) => found == wanted,
         _ => false,
     };
-    if same { Ok(()) } else { Err(format!("testing value {path}{TEST_FAILED}")) }
+    match same {
+        true => Ok(()),
+        false => Err(ApplyError::TestFailed(format!("testing value {path} failed: test failed"))),
+    }
 }
 
 fn missing() -> String {

@@ -90,9 +90,8 @@ impl Patch {
     /// no object.
     pub fn apply(&self, object: Value) -> Result<Value, RequestError> {
         let patched = match &self.kind {
-            Kind::Json(operations) => {
-                operations::apply(operations, object).map_err(RequestError::PatchDoesNotApply)?
-            }
+            Kind::Json(operations) => operations::apply(operations, object)
+                .map_err(|why| RequestError::PatchDoesNotApply(why.to_string()))?,
             Kind::Merge(patch) => merge::apply(object, patch.clone()),
         };
         if patched.as_object().is_none() {

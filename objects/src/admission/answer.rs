@@ -83,7 +83,7 @@ impl Answer {
     /// # Errors
     /// The reason why it cannot be.
     pub fn patched(&self, object: Value) -> Result<Value, String> {
-        json_patch::apply(&self.patch, object)
+        json_patch::apply(&self.patch, object).map_err(|why| why.to_string())
     }
 }
 

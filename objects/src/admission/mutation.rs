@@ -2,7 +2,7 @@
 
 use kindom_api::{Map, Value};
 use kindom_cel::value::{Message, Value as CelValue};
-use kindom_codec::json_patch::{self, Operation};
+use kindom_codec::json_patch::{self, ApplyError, Operation};
 use kindom_managed_fields::merge_untracked;
 use kindom_schema::merge::MergeType;
 
@@ -130,7 +130,7 @@ impl PolicyChange {
     pub fn of(self, object: &Value, ty: Option<MergeType<'_>>) -> Result<Option<Value>, String> {
         let changed = match self {
             Self::Patch(operations) => match json_patch::apply(&operations, object.clone()) {
-                Err(why) if json_patch::is_failed_test(&why) => return Ok(None),
+                Err(ApplyError::TestFailed(_)) => return Ok(None),
                 Err(why) => return Err(format!("JSON Patch: {why}")),
                 Ok(changed) => changed,
             },

@@ -18,8 +18,8 @@ use kindom_objects::{PlanError, RuleContext, StoredObject, Subresource};
 use super::forms::Taken;
 use super::params::{ParamType, Unready};
 use super::policies::{Matched, error_type_of};
-use super::{Admitting, Reinvocation, Subject, refused};
-use crate::admission::CostedPolicy;
+use super::{Admitting, Reinvocation, Subject, own_labels, refused};
+use crate::admission::{BoundPolicies, CostedPolicy};
 use crate::cost::Spent;
 use crate::error::WriteError;
 use crate::webhooks::CountedChange;
@@ -123,25 +123,15 @@ impl Admitting<'_> {
         again: &mut Reinvocation<u64>,
     ) -> Result<bool, WriteError> {
         let named = self.named_policies(self.changing.as_ref(), attributes);
-        let Some(bound) = self.changing.as_ref().filter(|_| !named.is_empty()) else { return Ok(false) };
-        let namespace = self.namespace(bound.need_namespace(&named), attributes).await?;
-        let [new, old] = [subject.object(), subject.old()].map(super::own_labels);
-        let labels = [self.labels(namespace.as_deref(), new), new, old];
-        let shown = match &namespace {
-            Some(namespace) => self.namespace_object(namespace)?,
-            None => None,
-        };
+        let Some(policies) = self.changing.as_ref().filter(|_| !named.is_empty()) else { return Ok(false) };
+        let namespace = self.namespace(policies.need_namespace(&named), attributes).await?;
+        let names_namespace = named.iter().any(|(of, _)| of.policy.names_namespace);
         let mut reasons = Reasons::default();
-        let mut all = Vec::new();
-        for (policy, place) in named {
-            let [of_namespace, new, old] = labels;
-            if policy.policy.matching.selects(of_namespace, new, old) {
-                let matched = Matched { attributes, labels };
-                let bindings = bound.bindings.of_policy(&policy.policy.name);
-                let bindings = bindings.filter(|binding| self.is_bound(binding, &matched));
-                self.bound(policy, place, bindings, &mut all, &mut reasons);
-            }
-        }
+        let all = self.all_bound(policies, named, attributes, subject, namespace.as_deref(), &mut reasons);
+        let namespace = match &namespace {
+            Some(namespace) if names_namespace => self.namespace_object(namespace)?,
+            _ => None,
+        };
         let mut has_changed = false;
         for bound in &all {
             let params = self.params(bound.of_kind.as_deref(), bound.binding.params.as_ref(), attributes);
@@ -150,31 +140,20 @@ impl Admitting<'_> {
             // One by one: a selector may have a great many.
             for stored in params {
                 let key = bound.key(stored.as_deref());
-                if is_again && bound.policy.policy.conditions.is_empty() && !again.due.contains(&key) {
+                let is_due = !is_again || again.due.contains(&key);
+                if !is_due && bound.policy.policy.conditions.is_empty() {
                     continue;
                 }
                 let param = match bound.of_kind.as_deref().zip(stored.as_deref()) {
                     None => None,
-                    Some((of_kind, stored)) => {
-                        let Some(shown) = reasons.ready(bound, self.shown_param(of_kind, stored).await)?
-                        else {
-                            continue;
-                        };
-                        Some(shown)
-                    }
+                    Some((of_kind, stored)) => Some(self.shown_param(of_kind, stored).await),
                 };
-                let run = Run {
-                    bound,
-                    request: &request,
-                    namespace: shown.as_ref(),
-                    param: param.as_ref(),
-                    param_bytes: stored.as_ref().map_or(0, |stored| stored.json().len()),
-                };
+                let Some(param) = reasons.ready(bound, param.transpose())? else { continue };
+                let param_bytes = stored.as_ref().map_or(0, |stored| stored.json().len());
+                let (namespace, param) = (namespace.as_ref(), param.as_ref());
+                let run = Run { bound, request: &request, namespace, param, param_bytes };
                 // A condition that fails refuses the write also where nothing is due.
-                if !self.is_met(&run, subject, conversions, &mut reasons).await? {
-                    continue;
-                }
-                if is_again && !again.due.contains(&key) {
+                if !self.is_met(&run, subject, conversions, &mut reasons).await? || !is_due {
                     continue;
                 }
                 if self.run(&run, subject, conversions, &mut reasons).await? {
@@ -192,6 +171,31 @@ impl Admitting<'_> {
         }
         reasons.refuse(attributes.name)?;
         Ok(has_changed)
+    }
+
+    /// The policies that are about a write as it is now, by each of their bindings that are.
+    fn all_bound<'i>(
+        &self,
+        policies: &'i BoundPolicies,
+        named: Vec<(&'i CostedPolicy, &'i Place)>,
+        attributes: &Attributes<'_>,
+        subject: &Subject<'_>,
+        namespace: Option<&StoredObject>,
+        reasons: &mut Reasons,
+    ) -> Vec<Bound<'i>> {
+        let [new, old] = [subject.object(), subject.old()].map(own_labels);
+        let labels = [self.labels(namespace, new), new, old];
+        let matched = Matched { attributes, labels };
+        let [namespace, new, old] = labels;
+        let mut all = Vec::new();
+        for (policy, place) in named {
+            if policy.policy.matching.selects(namespace, new, old) {
+                let bindings = policies.bindings.of_policy(&policy.policy.name);
+                let bindings = bindings.filter(|binding| self.is_bound(binding, &matched));
+                self.bound(policy, place, bindings, &mut all, reasons);
+            }
+        }
+        all
     }
 
     /// Adds a policy by each of these bindings.
@@ -318,10 +322,14 @@ impl Admitting<'_> {
 
     /// An object, as a place shows it, with a change; `None` if that leaves it as it is.
     fn changed(&self, change: PolicyChange, object: &Value, place: &Place) -> Result<Option<Value>, String> {
-        if self.target.subresource == Some(Subresource::Scale) {
-            return change.of(object, None);
-        }
         let (spec, _) = self.face(place);
+        if self.target.subresource == Some(Subresource::Scale) {
+            // Upstream's converter of a registered type knows no Scale (`conversion/converter.go`, `crConverter`).
+            let changed = change.of(object, None)?;
+            let api_version = object.text_at(&["apiVersion"]);
+            let why = || format!("request to convert CR to an invalid group/version: {api_version}");
+            return if spec.is_typed() { Ok(changed) } else { Err(why()) };
+        }
         let cx = RuleContext { spec, ..*self.attempt.cx };
         let manager = FieldManager::new(&cx);
         change.of(object, manager.type_of(&place.kind.api_version()))

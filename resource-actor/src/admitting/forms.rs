@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kindom_api::field::{Error, Path, go_quote};
-use kindom_api::{GroupKind, GroupVersionKind, Value};
+use kindom_api::{GroupKind, GroupVersionKind, Value, scale};
 use kindom_objects::admission::{AdmissionRefusal, Place, SCHEME, type_of};
 use kindom_objects::render::{convert, decode};
 use kindom_objects::webhook_conversion::Conversions;
@@ -28,6 +28,18 @@ impl Taken {
         match self {
             Self::FromWebhook => why,
             Self::FromPolicy => format!("failed to convert object: {why}"),
+        }
+    }
+}
+
+/// Refuses an object of a built-in type with fields that the type does not have.
+fn refuse_unknown(fields: &[String]) -> Result<(), WriteError> {
+    let shown = |field: &String| format!("unknown field {}", go_quote(field));
+    match fields.is_empty() {
+        true => Ok(()),
+        false => {
+            let fields: Vec<String> = fields.iter().map(shown).collect();
+            Err(internal(format!("strict decoding error: {}", fields.join(", "))))
         }
     }
 }
@@ -113,6 +125,10 @@ impl Admitting<'_> {
     ) -> Result<Value, WriteError> {
         let found = self.check_kind(place, &mut patched, taken)?;
         if matches!(subject, Subject::Scale(..)) {
+            if taken == Taken::FromPolicy {
+                let decoded = scale::decode(&patched).map_err(|why| internal(why.to_string()))?;
+                refuse_unknown(&decoded.unknown_fields)?;
+            }
             // The replicas are all that is read of it.
             replicas_of(self.attempt.cx, &patched)?;
             return Ok(patched);
@@ -147,14 +163,7 @@ impl Admitting<'_> {
         let is_strict = taken == Taken::FromPolicy && cx.spec.is_typed();
         let wanted = is_strict.then_some(&mut unknown);
         caught(cx.spec, || cx.spec.strategy.decode(cx, patched, wanted).map_err(internal))?;
-        match unknown.is_empty() {
-            true => Ok(()),
-            false => {
-                let shown = |field: &String| format!("unknown field {}", go_quote(field));
-                let unknown: Vec<String> = unknown.iter().map(shown).collect();
-                Err(internal(format!("strict decoding error: {}", unknown.join(", "))))
-            }
-        }
+        refuse_unknown(&unknown)
     }
 
     /// An object stays what it is; one of a registered type may come back in another version, which is returned.
