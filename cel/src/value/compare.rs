@@ -101,6 +101,10 @@ impl Work {
     }
 }
 
+/// The work of reaching an item or entry that an expression made: each is counted by whoever holds it, where those of an object
+/// are walked in place. Few values can hold each other so often that they are compared without end.
+const MADE_WORK: usize = 4;
+
 /// In lists and maps that an expression made, values that cannot be compared count as equal.
 fn forgiving(same: Result<bool, EvalError>) -> Result<bool, EvalError> {
     if same.as_ref().is_err_and(EvalError::ends) { same } else { Ok(same.unwrap_or(true)) }
@@ -287,6 +291,7 @@ impl<'a> List<'a> {
             }
             // A list that an expression made takes what cannot be compared for equal.
             None => {
+                work.spend(MADE_WORK * self.len())?;
                 for (a, b) in self.iter().zip(other.iter()) {
                     if let (Ok(a), Ok(b)) = (a, b)
                         && !forgiving(a.equals_within(&b, work))?
@@ -440,6 +445,7 @@ impl<'a> Map<'a> {
         }
         match self {
             Self::Owned(entries) => {
+                work.spend(MADE_WORK * entries.len())?;
                 for (key, value) in entries.iter() {
                     match other.find(key) {
                         // As in lists that an expression made.

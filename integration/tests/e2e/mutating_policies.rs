@@ -203,7 +203,7 @@ async fn racing_writers_are_changed_once_each() {
     assert_eq!(sizes, (1..=80).collect::<Vec<_>>());
 }
 
-/// What a policy makes may be huge, deep or endless; its own writes are refused in bounded time, and nobody else's.
+/// A policy may make huge, deep or endless values: its own writes are refused in bounded time, and nobody else's.
 #[tokio::test]
 async fn hostile_changes_stop_their_own_writes_alone() {
     let (_server, client) = started().await;

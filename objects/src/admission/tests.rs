@@ -399,7 +399,7 @@ fn applied(expression: &str) -> Result<String, String> {
     change(&changing("ApplyConfiguration", expression, &[]), r#"{"a":{"b":[1,{"c":null}]}}"#)
 }
 
-/// What of a language's values can be part of a configuration, and what an error says of the others.
+/// Some of the language's values can be part of a configuration; an error names the others.
 #[test]
 fn configurations_are_made_of_values() {
     for (expression, made) in [
