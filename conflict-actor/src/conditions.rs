@@ -5,11 +5,12 @@
 
 use kindom_api::crd::{CustomResourceDefinition, Names, condition};
 use kindom_api::meta::{Condition, set_condition};
+use kindom_objects::conversion_rules::tested_condition;
 use kindom_registry_actor::claims::{INVALID_CA_BUNDLE, Verdict};
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 /// Writes a verdict into a registration's status: the accepted names, `NamesAccepted`, `Established`, and
-/// `KubernetesAPIApprovalPolicyConformant` and `NonStructuralSchema` where they are due. Other conditions are not touched. Established, once
+/// `KubernetesAPIApprovalPolicyConformant`, `NonStructuralSchema` and `ConversionTested` where they are due. Other conditions are not touched. Established, once
 /// True, stays: a registration whose change of names is in conflict goes on serving under those it holds. A condition's
 /// lastTransitionTime changes with its status only (T-37).
 pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
@@ -32,9 +33,14 @@ pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: 
     if let Some(approval) = api_approval_condition(crd) {
         set_condition(&mut crd.status.conditions, approval, now);
     }
-    match non_structural_schema_condition(crd) {
-        Some(condition) => drop(set_condition(&mut crd.status.conditions, condition, now)),
-        None => crd.status.conditions.retain(|c| c.kind != condition::NON_STRUCTURAL_SCHEMA),
+    for (kind, due) in [
+        (condition::NON_STRUCTURAL_SCHEMA, non_structural_schema_condition(crd)),
+        (condition::CONVERSION_TESTED, tested_condition(crd)),
+    ] {
+        match due {
+            Some(condition) => drop(set_condition(&mut crd.status.conditions, condition, now)),
+            None => crd.status.conditions.retain(|c| c.kind != kind),
+        }
     }
     if crd.is_condition_true(condition::ESTABLISHED) {
         return;

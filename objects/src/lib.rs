@@ -16,6 +16,7 @@ mod fuzz;
 pub mod holdings;
 pub mod kind;
 pub mod kinds;
+mod made;
 pub mod managed;
 pub mod metadata;
 mod names;

@@ -22,9 +22,19 @@ pub mod condition {
     /// Its objects are being rewritten in the storage version.
     pub const STORAGE_MIGRATING: &str = "StorageMigrating";
 
+    /// Its rules of conversion have expressions, which were tried on made-up objects.
+    pub const CONVERSION_TESTED: &str = "ConversionTested";
+
     /// The conditions that kindom computes; it ignores them in a client's write.
-    pub const COMPUTED: [&str; 6] =
-        [ESTABLISHED, NAMES_ACCEPTED, NON_STRUCTURAL_SCHEMA, TERMINATING, API_APPROVED, STORAGE_MIGRATING];
+    pub const COMPUTED: [&str; 7] = [
+        ESTABLISHED,
+        NAMES_ACCEPTED,
+        NON_STRUCTURAL_SCHEMA,
+        TERMINATING,
+        API_APPROVED,
+        STORAGE_MIGRATING,
+        CONVERSION_TESTED,
+    ];
 }
 
 /// A registration: a type that users bring.

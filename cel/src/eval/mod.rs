@@ -211,7 +211,13 @@ impl Shared {
     /// As much work as one evaluation may do, and so many steps of regular expressions.
     #[must_use]
     pub fn new(patterns: usize) -> Self {
-        Self { patterns: Budget::new(patterns), work: WORK_MAX }
+        Self::of(WORK_MAX, patterns)
+    }
+
+    /// So much work, and so many steps of regular expressions.
+    #[must_use]
+    pub fn of(work: u64, patterns: usize) -> Self {
+        Self { patterns: Budget::new(patterns), work }
     }
 
     /// Counts work that is done beside evaluations.

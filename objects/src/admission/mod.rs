@@ -9,7 +9,6 @@ mod condition;
 mod environment;
 mod evaluation;
 mod hook;
-mod made;
 mod matching;
 mod mutation;
 mod policy;

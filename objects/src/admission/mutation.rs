@@ -8,8 +8,8 @@ use kindom_schema::merge::MergeType;
 
 use super::environment::Expression;
 use super::evaluation::{Evaluation, Inputs, OUT_OF_BUDGET, Pending, Stop};
-use super::made::{Budget, check_names, configuration, patch_value};
 use super::policy::{BUDGET, Compiled, Policy};
+use crate::made::{Budget, check_names, configuration, patch_value};
 
 /// A change that a policy makes, if it can.
 #[derive(Debug)]

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use kindom_api::Value;
+use kindom_api::{Map, Value};
 
 use super::Kept;
+use super::expression::{Allowance, Expression};
 use super::path::{Path, get_mut, put, take};
 
 /// The most pairs of a table of values.
 const PAIRS_MAX: usize = 256;
 
 /// A step from a version to the hub. The rules of a version are taken in their order, and back in the other.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Rule {
     /// A field of the version is another one of the hub.
     Move { from: Path, to: Path },
@@ -24,10 +25,14 @@ pub(super) enum Rule {
     Values { at: Path, there: BTreeMap<String, String>, back: BTreeMap<String, String> },
     /// A field that the version lacks: it has this value in the hub unless it has another there, which is another rule's to keep.
     Default { at: Path, value: Value },
+    /// A field that the hub lacks: it has this value in the version; another one there is another rule's to keep.
+    Constant { at: Path, value: Value },
     /// A field that the version lacks, kept in an annotation of the version's object.
     KeepOfHub { at: Path },
     /// A field that the hub lacks, kept in an annotation of the hub's object, under this key.
     KeepOfVersion { at: Path, key: String },
+    /// A value of the version is made the hub's by an expression, and back by another.
+    Express { from: Path, to: Path, to_hub: Expression, to_version: Expression },
 }
 
 impl Rule {
@@ -36,32 +41,28 @@ impl Rule {
     /// # Errors
     /// The mistake, behind the place of the rule.
     pub(super) fn parse(version: &str, tree: &Value) -> Result<Self, String> {
-        const NAMES: [&str; 7] = ["move", "wrap", "unwrap", "map", "default", "keep", "keepOwn"];
+        const NAMES: [&str; 9] =
+            ["move", "wrap", "unwrap", "map", "default", "constant", "keep", "keepOwn", "cel"];
         let map = tree.as_object().ok_or(" must be a map")?;
         let mut names = NAMES.iter().filter(|name| map.contains_key(name));
         let (Some(name), None) = (names.next(), names.next()) else {
             return Err(format!(" must have exactly one of {}", NAMES.join(", ")));
         };
-        let argument = match *name {
-            "move" | "wrap" | "unwrap" => Some("to"),
-            "map" => Some("values"),
-            "default" => Some("value"),
-            _ => None,
+        let arguments: &[&str] = match *name {
+            "move" | "wrap" | "unwrap" => &["to"],
+            "map" => &["values"],
+            "default" | "constant" => &["value"],
+            "cel" => &["to", "toHub", "toVersion"],
+            _ => &[],
         };
-        if let Some(other) = map.keys().find(|key| key != name && Some(*key) != argument) {
+        if let Some(other) = map.keys().find(|key| key != name && !arguments.contains(key)) {
             return Err(format!(".{other} is not of a rule {name:?}"));
         }
-        let path = |field: &str| match map.get(field).map(|value| value.as_str().unwrap_or_default()) {
-            Some(text) => Path::parse(text).map_err(|why| format!(".{field} {why}")),
-            None => Err(format!(".{field} is needed")),
-        };
-        let at = path(name)?;
+        let at = path(map, name)?;
         match *name {
             "move" | "wrap" | "unwrap" => {
-                let (from, to) = (at, path("to")?);
-                if !from.branches_as(&to) {
-                    return Err(format!(".to must lead through the same lists and maps as {from}"));
-                }
+                let to = path_as(map, &at)?;
+                let from = at;
                 let (inner, outer) = (from.fields(), to.fields());
                 if *name == "move" && (inner.starts_with(outer) || outer.starts_with(inner)) {
                     return Err(format!(".to must not be in {from}, nor around it"));
@@ -72,6 +73,7 @@ impl Rule {
                     _ => Self::Unwrap { key: format!("{version} {from}"), from, to },
                 })
             }
+            "cel" => Self::express(map, at),
             "map" => {
                 let (there, back) = permutation(map.get("values"))?;
                 Ok(Self::Values { at, there, back })
@@ -79,48 +81,100 @@ impl Rule {
             _ if !at.is_single() => Err(format!(
                 ".{name} must not lead through lists or maps, where one value of the rule would be many"
             )),
-            "default" => {
+            "default" | "constant" => {
                 let value = map.get("value").filter(|value| !value.is_null());
-                Ok(Self::Default { at, value: value.ok_or(".value is needed")?.clone() })
+                let value = value.ok_or(".value is needed")?.clone();
+                Ok(if *name == "default" {
+                    Self::Default { at, value }
+                } else {
+                    Self::Constant { at, value }
+                })
             }
             "keep" => Ok(Self::KeepOfHub { at }),
             _ => Ok(Self::KeepOfVersion { key: format!("{version} {at}"), at }),
         }
     }
 
+    /// The expressions of a value at this place.
+    fn express(map: &Map, from: Path) -> Result<Self, String> {
+        let to = if map.contains_key("to") { path_as(map, &from)? } else { from.clone() };
+        let expression = |field: &str| {
+            let source = map.get(field).and_then(Value::as_str);
+            let source = source.ok_or_else(|| format!(".{field} must be an expression"))?;
+            Expression::parse(source).map_err(|why| format!(".{field}: {why}"))
+        };
+        Ok(Self::Express { from, to, to_hub: expression("toHub")?, to_version: expression("toVersion")? })
+    }
+
+    /// Returns true if it has expressions.
+    pub(super) fn evaluates(&self) -> bool {
+        matches!(self, Self::Express { .. })
+    }
+
     /// Turns an object of the version into one of the hub.
-    pub(super) fn to_hub(&self, object: &mut Value, kept: &mut Kept) {
+    ///
+    /// # Errors
+    /// The reason why an expression has no value.
+    pub(super) fn to_hub(
+        &self,
+        object: &mut Value,
+        kept: &mut Kept,
+        allowance: &mut Allowance,
+    ) -> Result<(), String> {
         match self {
+            Self::Express { from, to, to_hub, .. } => return express(object, from, to, to_hub, allowance),
             Self::Move { from, to } => shift(object, from, to),
             Self::Wrap { from, to } => wrap(object, from, to, &to.to_string(), kept),
             Self::Unwrap { from, to, key } => unwrap(object, from, to, key, kept),
             Self::Values { at, there, .. } => replace(object, at, there),
-            Self::Default { at, value } => at.visit(object, &mut |map| {
-                if get_mut(map, at.fields()).is_none() {
-                    // Where there is no room for it, there is none for the hub's field either.
-                    let _ = put(map, at.fields(), value.clone());
-                }
-            }),
+            Self::Default { at, value } => fill(object, at, value),
+            Self::Constant { at, value } => leave_out(object, at, value),
             Self::KeepOfHub { at } => restore(object, at, &at.to_string(), kept),
             Self::KeepOfVersion { at, key } => keep(object, at, key, kept),
         }
+        Ok(())
     }
 
     /// Turns an object of the hub into one of the version.
-    pub(super) fn to_version(&self, object: &mut Value, kept: &mut Kept) {
+    ///
+    /// # Errors
+    /// The reason why an expression has no value.
+    pub(super) fn to_version(
+        &self,
+        object: &mut Value,
+        kept: &mut Kept,
+        allowance: &mut Allowance,
+    ) -> Result<(), String> {
         match self {
+            Self::Express { from, to, to_version, .. } => {
+                return express(object, to, from, to_version, allowance);
+            }
             Self::Move { from, to } => shift(object, to, from),
             Self::Wrap { from, to } => unwrap(object, to, from, &to.to_string(), kept),
             Self::Unwrap { from, to, key } => wrap(object, to, from, key, kept),
             Self::Values { at, back, .. } => replace(object, at, back),
-            Self::Default { at, value } => at.visit(object, &mut |map| {
-                if get_mut(map, at.fields()).is_some_and(|found| found == value) {
-                    take(map, at.fields());
-                }
-            }),
+            Self::Default { at, value } => leave_out(object, at, value),
+            Self::Constant { at, value } => fill(object, at, value),
             Self::KeepOfHub { at } => keep(object, at, &at.to_string(), kept),
             Self::KeepOfVersion { at, key } => restore(object, at, key, kept),
         }
+        Ok(())
+    }
+}
+
+fn path(map: &Map, field: &str) -> Result<Path, String> {
+    match map.get(field).map(|value| value.as_str().unwrap_or_default()) {
+        Some(text) => Path::parse(text).map_err(|why| format!(".{field} {why}")),
+        None => Err(format!(".{field} is needed")),
+    }
+}
+
+/// The path `to`, which branches as another one.
+fn path_as(map: &Map, from: &Path) -> Result<Path, String> {
+    let to = path(map, "to")?;
+    match from.branches_as(&to) {
+        true => Ok(to),
+        false => Err(format!(".to must lead through the same lists and maps as {from}")),
     }
 }
 
@@ -131,6 +185,47 @@ fn shift(object: &mut Value, from: &Path, to: &Path) {
             && let Err(value) = put(map, to.fields(), value)
         {
             let _ = put(map, from.fields(), value);
+        }
+    });
+}
+
+/// Makes each value what an expression makes of it, at its other place.
+fn express(
+    object: &mut Value,
+    from: &Path,
+    to: &Path,
+    expression: &Expression,
+    allowance: &mut Allowance,
+) -> Result<(), String> {
+    let mut result = Ok(());
+    from.visit(object, &mut |map| {
+        if result.is_ok()
+            && let Some(value) = take(map, from.fields())
+        {
+            result = expression.of(&value, allowance).and_then(|made| match made {
+                Some(made) => put(map, to.fields(), made).map_err(|_| format!("there is no room at {to}")),
+                None => Ok(()),
+            });
+        }
+    });
+    result
+}
+
+/// Puts a value where there is none.
+fn fill(object: &mut Value, at: &Path, value: &Value) {
+    at.visit(object, &mut |map| {
+        if get_mut(map, at.fields()).is_none() {
+            // Where there is no room for it, there is none for the other version's field either.
+            let _ = put(map, at.fields(), value.clone());
+        }
+    });
+}
+
+/// Takes a value away where it is this one.
+fn leave_out(object: &mut Value, at: &Path, value: &Value) {
+    at.visit(object, &mut |map| {
+        if get_mut(map, at.fields()).is_some_and(|found| found == value) {
+            take(map, at.fields());
         }
     });
 }

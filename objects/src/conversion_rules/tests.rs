@@ -56,6 +56,28 @@ fn each_rule_has_its_inverse() {
         r#"{"spec":{"b":1}}"#,
         r#"{"spec":{"b":1,"tier":{"a":1}}}"#,
     );
+    both(
+        r#"[{"constant":".spec.tier","value":"x"}]"#,
+        r#"{"spec":{"b":1,"tier":"x"}}"#,
+        r#"{"spec":{"b":1}}"#,
+    );
+    both(
+        r#"[{"cel":".spec.wait","to":".spec.waitSeconds","toHub":"duration(self).getSeconds()","toVersion":"string(self) + 's'"}]"#,
+        r#"{"spec":{"b":1,"wait":"90s"}}"#,
+        r#"{"spec":{"b":1,"waitSeconds":90}}"#,
+    );
+    both(
+        r#"[{"cel":".spec.l[].n","toHub":"{'x': self}","toVersion":"self.x"}]"#,
+        r#"{"spec":{"l":[{"n":9007199254740993},{"a":1},{"n":[1.5,"x"]}]}}"#,
+        r#"{"spec":{"l":[{"n":{"x":9007199254740993}},{"a":1},{"n":{"x":[1.5,"x"]}}]}}"#,
+    );
+    // Several fields are one: others bring them together.
+    both(
+        r#"[{"move":".spec.group","to":".spec.ref.group"},{"move":".spec.name","to":".spec.ref.name"},
+            {"cel":".spec.ref","toHub":"self.group + '/' + self.name","toVersion":"{'group': self.split('/')[0], 'name': self.split('/')[1]}"}]"#,
+        r#"{"spec":{"group":"g","name":"n"}}"#,
+        r#"{"spec":{"ref":"g/n"}}"#,
+    );
     // Two fields change places, by a third.
     both(
         r#"[{"move":".spec.a","to":".spec.t"},{"move":".spec.b","to":".spec.a"},{"move":".spec.t","to":".spec.b"}]"#,
@@ -74,6 +96,71 @@ fn each_rule_has_its_inverse() {
         r#"{"metadata":{},"spec":{"a":1,"x":[1]}}"#,
         &kept(r#"{"v1beta1 .spec.x":[1]}"#),
     );
+}
+
+#[test]
+fn a_constant_that_is_another_value_is_another_rules_to_keep() {
+    let rules = rules(r#"[{"constant":".spec.tier","value":"x"},{"keepOwn":".spec.tier"}]"#);
+    let other = tree(r#"{"metadata":{},"spec":{"tier":"y"}}"#);
+    let hub = rules.convert(&other, "v1beta1", "v1").unwrap();
+    assert_eq!(hub.at(&["spec", "tier"]), None);
+    assert_eq!(rules.convert(&hub, "v1", "v1beta1").unwrap(), other);
+}
+
+#[test]
+fn an_expression_may_leave_a_value_out_or_fail() {
+    let expressed = |to_hub: &str, value: &str| {
+        let rules = rules(&format!(
+            r#"[{{"default":".spec.a","value":1}},{{"cel":".spec.x","toHub":{},"toVersion":"self"}}]"#,
+            Value::from(to_hub)
+        ));
+        rules.convert(&tree(&format!(r#"{{"spec":{{"x":{value}}}}}"#)), "v1beta1", "v1")
+    };
+    let spec = |to_hub: &str, value: &str| expressed(to_hub, value).unwrap().to_string();
+    assert_eq!(spec("self == 5 ? null : self", "5"), r#"{"spec":{"a":1}}"#);
+    assert_eq!(spec("optional.none()", "5"), r#"{"spec":{"a":1}}"#);
+    assert_eq!(spec("optional.of(self + 1)", "5"), r#"{"spec":{"a":1,"x":6}}"#);
+    let failed = |to_hub: &str, value: &str| {
+        let why = expressed(to_hub, value).unwrap_err();
+        let place = "versions.v1beta1[1] of conversion.kindom.dev/rules: ";
+        why.strip_prefix(place).unwrap_or_else(|| panic!("{why}")).to_owned()
+    };
+    assert_eq!(failed("self.y", r#"{"z":1}"#), "no such key: y");
+    assert_eq!(failed("type(self)", "1"), "type conversion not supported for 'type'");
+    assert_eq!(failed("{1: self}", "1"), "unsupported type conversion from 'int' to string");
+}
+
+/// Whoever may write an object has it converted wherever anybody reads it.
+#[test]
+fn expressions_have_as_much_as_the_object_is_large() {
+    let object = tree(r#"{"spec":{"x":5}}"#);
+    let rule =
+        |to_hub: &str| format!(r#"{{"cel":".spec.x","toHub":{},"toVersion":"self"}}"#, Value::from(to_hub));
+    let nine = "[1,2,3,4,5,6,7,8,9]";
+    let loops = format!("{nine}.all(a, {nine}.all(b, {nine}.all(c, a + b + c > 0)))");
+    let doubled = format!("[self]{}", ".map(v, [v, v])".repeat(20));
+    let compared = format!("[{doubled}, {doubled}].all(v, v == {doubled})");
+    for (to_hub, why) in [
+        (loops, "cost limit exceeded"),
+        (compared, "cost limit exceeded"),
+        (doubled, "the expression made a value of more than "),
+    ] {
+        let told = rules(&format!("[{}]", rule(&to_hub))).convert(&object, "v1beta1", "v1").unwrap_err();
+        assert!(told.contains(why), "{to_hub}: {told}");
+    }
+    // Each costs little, all together too much.
+    let many = rules(&format!("[{}]", vec![rule("[1, 2].map(x, self)[0]"); 200].join(",")));
+    let told = many.convert(&object, "v1beta1", "v1").unwrap_err();
+    assert!(told.contains("cost limit exceeded"), "{told}");
+    // A larger one may take longer.
+    let each = rules(
+        r#"[{"cel":".spec.l[].wait","toHub":"duration(self).getSeconds()","toVersion":"string(self) + 's'"}]"#,
+    );
+    let item = kindom_api::object! { "wait": "90s" };
+    let spec = kindom_api::object! { "l": vec![item; 5000] };
+    let large = kindom_api::object! { "spec": spec };
+    let hub = each.convert(&large, "v1beta1", "v1").unwrap();
+    assert_eq!(each.convert(&hub, "v1", "v1beta1").unwrap(), large);
 }
 
 #[test]
@@ -136,6 +223,23 @@ fn mistakes_are_named() {
             r#"versions.a[0].values has "z" for "x" and for "y""#,
         ),
         (
+            r#"{"hub":"v1","versions":{"a":[{"constant":".a[].b","value":1}]}}"#,
+            "versions.a[0].constant must not lead",
+        ),
+        (r#"{"hub":"v1","versions":{"a":[{"constant":".a"}]}}"#, "versions.a[0].value is needed"),
+        (
+            r#"{"hub":"v1","versions":{"a":[{"cel":".a","toHub":"self"}]}}"#,
+            "versions.a[0].toVersion must be an expression",
+        ),
+        (
+            r#"{"hub":"v1","versions":{"a":[{"cel":".a","toHub":"self + that","toVersion":"1"}]}}"#,
+            "versions.a[0].toHub: ERROR: <input>:1:8: undeclared reference to 'that'",
+        ),
+        (
+            r#"{"hub":"v1","versions":{"a":[{"cel":".a[].b","to":".b","toHub":"1","toVersion":"1"}]}}"#,
+            "versions.a[0].to must lead through the same lists and maps as .a[].b",
+        ),
+        (
             r#"{"hub":"v1","versions":{"a":[{"map":".a","values":{"x":1}}]}}"#,
             "versions.a[0].values.x must be a text",
         ),
@@ -186,6 +290,36 @@ fn a_loss_is_found_and_shown() {
     assert_eq!(told.unwrap(), r#"there is no version "v2""#);
 }
 
+#[test]
+fn expressions_that_do_not_belong_together_are_found() {
+    let (text, seconds) =
+        (r#"{"wait":{"type":"string"}}"#, r#"{"wait":{"type":"integer","minimum":0,"maximum":9000000}}"#);
+    let rule = |to_version: &str| {
+        format!(
+            r#"[{{"cel":".spec.wait","toHub":"duration(self).getSeconds()","toVersion":"{to_version}"}}]"#
+        )
+    };
+    // What is no duration is refused when it is written.
+    assert_eq!(checked(&rule("string(self) + 's'"), seconds, text), None);
+    let told = checked(&rule("string(self) + 'm'"), seconds, text).unwrap();
+    assert!(told.starts_with("loses .spec.wait of v1 on the way to v1beta1 and back: "), "{told}");
+    let told = checked(&rule("self"), seconds, text).unwrap();
+    assert!(
+        told.starts_with("loses .spec.wait of v1 ") || told.starts_with("loses an object of v1 "),
+        "{told}"
+    );
+    let told = checked(&rule("self.text"), seconds, text).unwrap();
+    assert!(told.contains(" of v1 has no form in v1beta1: versions.v1beta1[0] of "), "{told}");
+    // Where it is stored, it has to have a form in the other version as well.
+    let mut stored = registration(seconds, text);
+    let versions =
+        stored.get_mut("spec").and_then(|spec| spec.get_mut("versions")).and_then(Value::as_array_mut);
+    versions.unwrap()[1].as_object_mut().unwrap().insert("storage", true);
+    let all = format!(r#"{{"hub":"v1","versions":{{"v1beta1":{}}}}}"#, rule("string(self) + 's'"));
+    let told = DeclaredConversion::check(&all, StoredRegistration::new(&stored)).unwrap();
+    assert!(told.contains(" of v1beta1 has no form in v1: "), "{told}");
+}
+
 /// Nobody can set such an annotation, but another program may store it.
 #[test]
 fn rules_that_cannot_be_read_convert_nothing() {
@@ -222,10 +356,12 @@ proptest! {
     fn any_object_is_converted(spec in value(), metadata in value()) {
         let object = kindom_api::object! { "spec": spec, "metadata": metadata };
         let all = rules(r#"[{"move":".spec.a","to":".spec.m.x"},{"wrap":".spec.b","to":".spec.s"},{"unwrap":".spec.t[].a","to":".spec.t[].b"},
-            {"map":".spec.z","values":{"a":"b"}},{"default":".spec.m.s","value":1},{"keep":".spec.a"},{"keepOwn":".spec.t"}]"#);
+            {"map":".spec.z","values":{"a":"b"}},{"default":".spec.m.s","value":1},{"constant":".spec.m.b","value":"a"},
+            {"cel":".spec.t","to":".spec.m.t","toHub":"[self]","toVersion":"self[0]"},{"keep":".spec.a"},{"keepOwn":".spec.t"}]"#);
         for (from, to) in [("v1", "v1beta1"), ("v1beta1", "v1")] {
-            let there = all.convert(&object, from, to).unwrap();
-            drop(all.convert(&there, to, from).unwrap());
+            if let Ok(there) = all.convert(&object, from, to) {
+                drop(all.convert(&there, to, from));
+            }
         }
         let rename = rules(r#"[{"move":".spec.a","to":".spec.new"}]"#);
         let there = rename.convert(&object, "v1beta1", "v1").unwrap();

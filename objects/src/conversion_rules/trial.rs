@@ -1,4 +1,5 @@
-//! A trial of rules for losses, on objects that the schemas of the versions make up.
+//! A trial of rules for losses, on objects that the schemas of the versions make up. What expressions refuse is no loss where the refusal
+//! is that of a write: so they may refuse objects of a version that is neither the hub nor stored.
 
 use kindom_api::names::api_version;
 use kindom_api::{Map, Value};
@@ -15,6 +16,8 @@ const TRIES: usize = 20 * SAMPLES;
 /// The most bytes of schemas and objects that are walked for all of them: judging an object by a schema takes time for both. Fewer are
 /// tried where they are large.
 const BYTES_MAX: usize = 4 << 20;
+/// Expressions may take so many times as long.
+const EXPRESSION_BYTES: usize = 4;
 /// The most bytes of an object in a message.
 const SHOWN_MAX: usize = 512;
 
@@ -38,9 +41,13 @@ pub(super) fn loss(rules: &DeclaredConversion, registration: StoredRegistration<
     let kind = registration.names().kind;
     // Every way leads through the hub.
     let hub = versions.iter().find(|version| version.name == rules.hub)?;
+    let stored =
+        registration.storage_version().and_then(|at| registration.versions().get(at)?.get("name")?.as_str());
+    let each_byte = if rules.evaluates { EXPRESSION_BYTES } else { 1 };
     let mut bytes = 0;
     for other in versions.iter().filter(|version| version.name != rules.hub) {
         for (from, to) in [(hub, other), (other, hub)] {
+            let may_refuse = from.name != rules.hub && Some(from.name) != stored;
             let each = from.structure.to_string().len() + to.structure.to_string().len();
             let mut samples = Samples::new(1);
             let mut tried = 0;
@@ -49,12 +56,17 @@ pub(super) fn loss(rules: &DeclaredConversion, registration: StoredRegistration<
                     break;
                 }
                 let mut object = samples.object(from.structure, &api_version(group, from.name), &kind);
-                bytes += each + object.to_string().len();
+                bytes += each + each_byte * object.to_string().len();
                 if from.schema.fill_defaults(&mut object).is_ok() && from.schema.validate(&object).is_empty()
                 {
                     tried += 1;
-                    if let Some(loss) = loss_of(rules, &object, from, to) {
-                        return Some(loss);
+                    match loss_of(rules, &object, from, to) {
+                        Err(why) if !may_refuse => {
+                            let (from, to, object) = (from.name, to.name, shown(&object));
+                            return Some(format!("{object} of {from} has no form in {to}: {why}"));
+                        }
+                        Ok(Some(loss)) => return Some(loss),
+                        Ok(None) | Err(_) => {}
                     }
                 }
             }
@@ -63,33 +75,34 @@ pub(super) fn loss(rules: &DeclaredConversion, registration: StoredRegistration<
     None
 }
 
+/// # Errors
+/// The object has no form in the other version.
 fn loss_of(
     rules: &DeclaredConversion,
     object: &Value,
     from: &Version<'_>,
     to: &Version<'_>,
-) -> Option<String> {
+) -> Result<Option<String>, String> {
     let converted = |object: &Value, from: &Version<'_>, to: &Version<'_>| {
-        let mut object = rules.convert(object, from.name, to.name).unwrap_or_default();
+        let mut object = rules.convert(object, from.name, to.name)?;
         to.schema.prune(&mut object, None);
         to.schema.repair(&mut object);
-        object
+        Ok::<_, String>(object)
     };
-    let there = converted(object, from, to);
-    let mut back = converted(&there, to, from);
+    let there = converted(object, from, to)?;
+    let way = format!("{} on the way to {} and back", from.name, to.name);
+    let mut back = match converted(&there, to, from) {
+        Ok(back) => back,
+        Err(why) => return Ok(Some(format!("loses an object of {way}: {why}: {}", shown(object)))),
+    };
     let mut before = object.clone();
     for object in [&mut before, &mut back] {
         // Both are pruned alike.
         from.schema.prune(object, None);
         without_empty(object);
     }
-    let (path, was) = difference(&before, &back, String::new())?;
-    Some(format!(
-        "loses {path} of {} on the way to {} and back: {was} in {}",
-        from.name,
-        to.name,
-        shown(object)
-    ))
+    let difference = difference(&before, &back, String::new());
+    Ok(difference.map(|(path, was)| format!("loses {path} of {way}: {was} in {}", shown(object))))
 }
 
 /// The first place where two trees differ, with the value of the first.

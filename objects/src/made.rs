@@ -1,5 +1,5 @@
-//! The trees of values that expressions make, in the two forms in which upstream has them: as fields of an apply configuration
-//! (`dynamic.ObjectVal.Value`), and as values of a JSON patch (`structpb.Value`).
+//! The trees of values that expressions make: in the two forms in which upstream has them, as fields of an apply configuration
+//! (`dynamic.ObjectVal.Value`) and as values of a JSON patch (`structpb.Value`), and as values of an object.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,24 +18,30 @@ const MISMATCHES_MAX: usize = 20;
 const SAFE_MAX: i64 = (1 << 53) - 1;
 
 /// Whoever runs out of it makes nothing more. The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     bytes: usize,
+    bytes_max: usize,
     levels: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { bytes: BYTES_MAX, levels: MAX_DEPTH }
+        Self { bytes: BYTES_MAX, bytes_max: BYTES_MAX, levels: MAX_DEPTH }
     }
 }
 
 impl Budget {
+    /// So many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self { bytes, bytes_max: bytes, ..Self::default() }
+    }
+
     /// # Errors
     /// There are none left.
-    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), String> {
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), String> {
         let left = self.bytes.checked_sub(bytes.saturating_add(ENTRY_BYTES));
         self.bytes =
-            left.ok_or_else(|| format!("the expression made a value of more than {BYTES_MAX} bytes"))?;
+            left.ok_or_else(|| format!("the expression made a value of more than {} bytes", self.bytes_max))?;
         Ok(())
     }
 
@@ -60,7 +66,7 @@ impl Budget {
 ///
 /// # Errors
 /// The mismatches.
-pub(super) fn check_names(message: &Message<'_>, budget: &mut Budget) -> Result<(), String> {
+pub(crate) fn check_names(message: &Message<'_>, budget: &mut Budget) -> Result<(), String> {
     let mut check = TypeNames { path: message.name.to_string(), wrong: Vec::new(), budget };
     check.message(message)?;
     match check.wrong.is_empty() {
@@ -110,7 +116,7 @@ impl TypeNames<'_> {
 ///
 /// # Errors
 /// A value in it is none that a configuration has; the error names it. Upstream's texts show the values of its own language.
-pub(super) fn configuration(message: &Message<'_>, budget: &mut Budget) -> Result<Json, String> {
+pub(crate) fn configuration(message: &Message<'_>, budget: &mut Budget) -> Result<Json, String> {
     let made = Configuration { path: String::new(), budget }.message(message)?;
     // What stands in an object may be as deep as that is.
     match made.nests_within(MAX_DEPTH) {
@@ -218,12 +224,22 @@ impl Configuration<'_> {
 ///
 /// # Errors
 /// It is none of JSON.
-pub(super) fn patch_value(value: &Value<'_>, budget: &mut Budget) -> Result<Json, String> {
-    Patch { budget }.value(value)
+pub(crate) fn patch_value(value: &Value<'_>, budget: &mut Budget) -> Result<Json, String> {
+    Patch { budget, is_exact: false }.value(value)
+}
+
+/// A value of an object: as one of a JSON patch, but for integers, which stay what they are.
+///
+/// # Errors
+/// It is none of JSON.
+pub(crate) fn object_value(value: &Value<'_>, budget: &mut Budget) -> Result<Json, String> {
+    Patch { budget, is_exact: true }.value(value)
 }
 
 struct Patch<'b> {
     budget: &'b mut Budget,
+    /// Integers are numbers, however large they are.
+    is_exact: bool,
 }
 
 #[allow(clippy::cast_precision_loss, reason = "as Go's conversion does")]
@@ -246,10 +262,10 @@ impl Patch<'_> {
         let json = match value {
             Value::Null => Json::Null,
             Value::Bool(b) => Json::Bool(*b),
-            Value::Int(n) if (-SAFE_MAX..=SAFE_MAX).contains(n) => Json::Int(*n),
+            Value::Int(n) if self.is_exact || (-SAFE_MAX..=SAFE_MAX).contains(n) => Json::Int(*n),
             Value::Int(_) => value.to_string().into(),
             Value::Uint(n) => match i64::try_from(*n) {
-                Ok(n) if n <= SAFE_MAX => Json::Int(n),
+                Ok(n) if self.is_exact || n <= SAFE_MAX => Json::Int(n),
                 _ => n.to_string().into(),
             },
             Value::Double(x) => number(*x)?,
