@@ -5,4 +5,5 @@
 // The comparison is the schema crate's.
 #[path = "../../../schema/tests/schema/comparison.rs"]
 mod comparison;
+mod conversions;
 mod declared;

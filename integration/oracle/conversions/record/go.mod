@@ -1,0 +1,3 @@
+module kindom.dev/oracle/conversions/record
+
+go 1.26.0
