@@ -156,7 +156,8 @@ pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Resu
 /// server may; such an object can still lose its finalizers and its depth.
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for an object that nests too deep; [`PlanError::Internal`] where conversion is missing.
+/// [`PlanError::Invalid`] for an object that nests too deep; [`PlanError::BadRequest`] for one that rules give no form in the storage version;
+/// [`PlanError::Internal`] where conversion is missing.
 pub fn encode(
     cx: &RuleContext<'_>,
     version: &VersionSpec,
@@ -165,7 +166,7 @@ pub fn encode(
 ) -> Result<Sealed, PlanError> {
     metadata_mut(&mut object).remove("resourceVersion");
     if !matches!(cx.spec.conversion, Conversion::Faces(_)) {
-        to_storage_version(cx.spec, version, &mut object).map_err(PlanError::Internal)?;
+        to_storage_version(cx.spec, version, &mut object)?;
     }
     let encoded = match object.to_vec_within(MAX_DEPTH) {
         Err(_) if was_deep() => object.to_vec_within(OWN_DEPTH_MAX),
@@ -174,13 +175,17 @@ pub fn encode(
     encoded.map(|json| cx.spec.seal(json)).map_err(|_| too_deep(&object))
 }
 
-fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), String> {
-    let storage = spec.storage().ok_or("there is no storage version")?;
+fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), PlanError> {
+    let internal = |why: String| PlanError::Internal(why);
+    let storage = spec.storage().ok_or_else(|| internal("there is no storage version".to_owned()))?;
     if storage.name != version.name {
-        convert(spec, object, &storage.name)?;
-        if let Some(schema) = &spec.compiled(storage)?.schema {
-            schema.reshape(object, None).map_err(|e| e.to_string())?;
-            schema.fill_defaults(object).map_err(|e| e.to_string())?;
+        convert(spec, object, &storage.name).map_err(|why| match spec.conversion {
+            Conversion::Rules(_) => PlanError::BadRequest(why),
+            _ => internal(why),
+        })?;
+        if let Some(schema) = &spec.compiled(storage).map_err(internal)?.schema {
+            schema.reshape(object, None).map_err(|e| internal(e.to_string()))?;
+            schema.fill_defaults(object).map_err(|e| internal(e.to_string()))?;
         }
         sort_lists(spec, object);
     }

@@ -11,6 +11,7 @@ use kindom_api::crd::{condition, decode_crd};
 use kindom_api::faces::{Face, registered_through};
 use kindom_api::meta::Condition;
 use kindom_api::{Value, json};
+use kindom_objects::conversion_rules::{RULES_ANNOTATION, tested_condition};
 use kindom_objects::{CustomObjects, StoredCondition, StoredObject, StoredRegistration, TypeSpec};
 use kindom_resource_actor::{Batch, Batches, Pages, ResourceHandle};
 use kindom_storage::{Change, KeyRange, Revision, StoredValue, Watch};
@@ -296,7 +297,10 @@ fn policy(registration: StoredRegistration<'_>) -> Settled {
     let lax = registered_through(registration.tree()) == Face::V1beta1
         || registration.preserves_unknown_fields()
         || registration.condition(condition::NON_STRUCTURAL_SCHEMA).is_some();
-    if !protected && !registration.converts_by_webhook() && !lax {
+    let converts = registration.converts_by_webhook()
+        || registration.annotation(RULES_ANNOTATION).is_some()
+        || registration.condition(condition::CONVERSION_TESTED).is_some();
+    if !protected && !converts && !lax {
         return ok;
     }
     let Ok((crd, _)) = decode_crd(registration.tree()) else { return ok };
@@ -305,15 +309,17 @@ fn policy(registration: StoredRegistration<'_>) -> Settled {
             (&c.status, &c.reason, &c.message) == (&wanted.status, &wanted.reason, &wanted.message)
         })
     };
+    let is_as_due = |kind: &str, due: Option<Condition>| match due {
+        Some(wanted) => says(&wanted),
+        None => crd.condition(kind).is_none(),
+    };
     let blocked = has_invalid_ca_bundle(&crd) && !crd.is_condition_true(condition::ESTABLISHED);
     let is_reported = crd.condition(condition::ESTABLISHED).is_some_and(|c| c.reason == INVALID_CA_BUNDLE);
     Settled {
         blocked: blocked && is_reported,
         up_to_date: api_approval_condition(&crd).as_ref().is_none_or(says)
-            && match non_structural_schema_condition(&crd) {
-                Some(wanted) => says(&wanted),
-                None => crd.condition(condition::NON_STRUCTURAL_SCHEMA).is_none(),
-            },
+            && is_as_due(condition::NON_STRUCTURAL_SCHEMA, non_structural_schema_condition(&crd))
+            && is_as_due(condition::CONVERSION_TESTED, tested_condition(&crd)),
         ..ok
     }
 }

@@ -139,7 +139,7 @@ async fn rules_that_lose_are_refused() {
     );
     assert_eq!(status["details"]["causes"][0]["field"], format!("metadata.annotations[{ANNOTATION}]"));
     let unknown = json!({"hub": "v1", "versions": {"v1beta1": [{"rename": ".spec.a", "to": ".spec.b"}]}});
-    let why = "versions.v1beta1[0] must have exactly one of move, wrap, unwrap, map, default, keep, keepOwn";
+    let why = "versions.v1beta1[0] must have exactly one of move, wrap, unwrap, map, default, constant, keep, keepOwn, cel";
     refused(client.post(CRDS, &registration(&unknown, "v1")).await, 422, "Invalid", why);
     let mut webhook = registration(&rules(), "v1");
     webhook["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
@@ -151,4 +151,137 @@ async fn rules_that_lose_are_refused() {
         "value": {"type": "string"}}]);
     let name = format!("{CRDS}/things.{GROUP}");
     refused(client.json_patch(&name, &add).await, 422, "Invalid", "loses .spec.more of v1");
+}
+
+/// v1 has `waitSeconds`, and v1beta1 `wait`, a duration in words; both have `tier`, which v1 lacks.
+fn waiting(to_version: &str) -> Value {
+    let spec = |field: &str, schema: Value| {
+        let properties = json!({"spec": {"type": "object", "properties": {field: schema}}});
+        json!({"type": "object", "properties": properties})
+    };
+    let mut beta = spec("wait", json!({"type": "string"}));
+    beta["properties"]["spec"]["properties"]["tier"] =
+        json!({"type": "string", "enum": ["old"], "default": "old"});
+    beta["properties"]["spec"]["default"] = json!({});
+    let seconds = json!({"type": "integer", "minimum": 0, "maximum": 9_000_000});
+    let version = |name: &str, schema: Value| {
+        let schema = json!({"openAPIV3Schema": schema});
+        json!({"name": name, "served": true, "storage": name == "v1", "schema": schema})
+    };
+    let mut registration = crd(GROUP, "things", "Thing", "Namespaced");
+    registration["spec"]["versions"] =
+        json!([version("v1", spec("waitSeconds", seconds)), version("v1beta1", beta)]);
+    let rules = json!({"hub": "v1", "versions": {"v1beta1": [
+        {"cel": ".spec.wait", "to": ".spec.waitSeconds", "toHub": "duration(self).getSeconds()", "toVersion": to_version},
+        {"constant": ".spec.tier", "value": "old"},
+    ]}});
+    registration["metadata"]["annotations"] = json!({ANNOTATION: rules.to_string()});
+    registration
+}
+
+/// B-20: expressions convert what no other rule does; they are tested, which the registration says, and an object that they have no value for
+/// is not written.
+#[tokio::test]
+async fn values_convert_by_expressions() {
+    let (server, client) = started().await;
+    for (wrong, why) in [
+        ("string(self) + 'm'", "loses .spec.wait"),
+        ("self.text", "has no form in v1beta1: versions.v1beta1[0] of "),
+        ("self +", "versions.v1beta1[0].toVersion: ERROR: <input>:1:7: Syntax error"),
+    ] {
+        refused(client.post(CRDS, &waiting(wrong)).await, 422, "Invalid", why);
+    }
+    let mut honest = waiting("string(self) + 's'");
+    honest["status"] = json!({"conditions": [{"type": "ConversionTested", "status": "False"}]});
+    register(&client, &honest).await;
+    let name = format!("things.{GROUP}");
+    let tested = |crd: &Value| {
+        let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == "ConversionTested")
+    };
+    let registered = client.get(&format!("{CRDS}/{name}")).await.unwrap().json();
+    let condition = tested(&registered).unwrap();
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("True"), &json!("Sampled")));
+    assert!(condition["message"].as_str().unwrap().ends_with("that is a test, no proof"), "{condition}");
+
+    let applied = thing("v1beta1", "one", &json!({"wait": "1m30s"})).to_string();
+    server.kubectl_with(&["apply", "--server-side", "-f", "-"], &applied).await.unwrap().success().unwrap();
+    let at = |version: &str| format!("{}/one", things(version));
+    assert_eq!(client.get(&at("v1")).await.unwrap().at("/spec"), json!({"waitSeconds": 90}));
+    assert_eq!(client.get(&at("v1beta1")).await.unwrap().at("/spec"), json!({"wait": "90s", "tier": "old"}));
+    let longer = client.merge_patch(&at("v1"), &json!({"spec": {"waitSeconds": 91}})).await.unwrap();
+    longer.expect_status(200).unwrap();
+    let listed = client.get(&things("v1beta1")).await.unwrap();
+    assert_eq!(listed.at("/items/0/spec/wait"), json!("91s"));
+
+    let soon = thing("v1beta1", "two", &json!({"wait": "soon"}));
+    let why = "Thing two of version v1beta1 has no form in version v1: versions.v1beta1[0] of ";
+    refused(client.post(&things("v1beta1"), &soon).await, 400, "BadRequest", why);
+    client.get(&format!("{}/two", things("v1"))).await.unwrap().expect_status(404).unwrap();
+    assert_eq!(client.get(&things("v1beta1")).await.unwrap().at("/items").as_array().unwrap().len(), 1);
+
+    let none = json!({"metadata": {"annotations": {ANNOTATION: null}}});
+    client.merge_patch(&format!("{CRDS}/{name}"), &none).await.unwrap().expect_status(200).unwrap();
+    until(&client, CRDS, &name, |crd| tested(crd).is_none()).await;
+}
+
+/// Takes away what Go's types show or leave out by their tags: zeros of any kind.
+fn without_zeros(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(without_zeros);
+            let zeros = [json!(null), json!(false), json!(0), json!(""), json!([]), json!({})];
+            map.retain(|_, value| !zeros.contains(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_zeros),
+        _ => {}
+    }
+}
+
+/// B-20: what rules make of an object is what the projects' own code in Go makes of it (`integration/expectations/conversions`), but that
+/// rules keep in an annotation what the code loses.
+#[tokio::test]
+async fn kinds_of_public_projects_convert_as_by_their_own_code() {
+    let (_server, client) = started().await;
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("expectations/conversions");
+    let mut pairs = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Some(name) = path.to_str().and_then(|path| path.strip_suffix(".expected.json")) else { continue };
+        let recorded: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let text = |field: &str| recorded[field].as_str().unwrap().to_owned();
+        let (group, plural, hub) = (text("group"), text("plural"), text("hub"));
+        let mut registration = crd(&group, &plural, &text("kind"), "Namespaced");
+        let schemas = recorded["schemas"].as_object().unwrap().iter();
+        registration["spec"]["versions"] = schemas
+            .map(|(version, schema)| {
+                let schema = json!({"openAPIV3Schema": schema});
+                json!({"name": version, "served": true, "storage": *version == hub, "schema": schema})
+            })
+            .collect();
+        let rules = std::fs::read_to_string(format!("{name}.rules.json")).unwrap();
+        registration["metadata"]["annotations"] =
+            json!({ANNOTATION: rules, "api-approved.kubernetes.io": "unapproved, a test"});
+        register(&client, &registration).await;
+        for (place, conversion) in recorded["conversions"].as_array().unwrap().iter().enumerate() {
+            let at = |version: &Value| {
+                format!("/apis/{group}/{}/namespaces/default/{plural}", version.as_str().unwrap())
+            };
+            let mut object = conversion["object"].clone();
+            object["metadata"]["name"] = json!(format!("made-{place}"));
+            let created = client.post(&at(&conversion["from"]), &object).await.unwrap();
+            created.expect_status(201).unwrap();
+            let shown = client.get(&format!("{}/made-{place}", at(&conversion["to"]))).await.unwrap().json();
+            let (mut made, mut wanted) = (json!({}), json!({}));
+            for field in ["spec", "status", "scopes"] {
+                made[field] = shown[field].clone();
+                wanted[field] = conversion["converted"][field].clone();
+            }
+            without_zeros(&mut made);
+            without_zeros(&mut wanted);
+            assert_eq!(made, wanted, "{name}: {object}");
+        }
+        pairs += 1;
+    }
+    assert!(pairs >= 5, "{pairs}");
 }

@@ -22,11 +22,11 @@ const MADE_BY_BYTE: usize = 4;
 
 /// An expression on `self`, the value at a place.
 #[derive(Debug)]
-pub(super) struct Expression {
+pub(super) struct ValueExpression {
     program: Program,
 }
 
-impl Expression {
+impl ValueExpression {
     /// # Errors
     /// Why it does not compile.
     pub(super) fn parse(source: &str) -> Result<Self, String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kindom_api::{Map, Value};
 
 use super::Kept;
-use super::expression::{Allowance, Expression};
+use super::expression::{Allowance, ValueExpression};
 use super::path::{Path, get_mut, put, take};
 
 /// The most pairs of a table of values.
@@ -32,7 +32,7 @@ pub(super) enum Rule {
     /// A field that the hub lacks, kept in an annotation of the hub's object, under this key.
     KeepOfVersion { at: Path, key: String },
     /// A value of the version is made the hub's by an expression, and back by another.
-    Express { from: Path, to: Path, to_hub: Expression, to_version: Expression },
+    Express { from: Path, to: Path, to_hub: ValueExpression, to_version: ValueExpression },
 }
 
 impl Rule {
@@ -101,7 +101,7 @@ impl Rule {
         let expression = |field: &str| {
             let source = map.get(field).and_then(Value::as_str);
             let source = source.ok_or_else(|| format!(".{field} must be an expression"))?;
-            Expression::parse(source).map_err(|why| format!(".{field}: {why}"))
+            ValueExpression::parse(source).map_err(|why| format!(".{field}: {why}"))
         };
         Ok(Self::Express { from, to, to_hub: expression("toHub")?, to_version: expression("toVersion")? })
     }
@@ -194,7 +194,7 @@ fn express(
     object: &mut Value,
     from: &Path,
     to: &Path,
-    expression: &Expression,
+    expression: &ValueExpression,
     allowance: &mut Allowance,
 ) -> Result<(), String> {
     let mut result = Ok(());

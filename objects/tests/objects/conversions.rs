@@ -39,14 +39,19 @@ fn rules_convert_as_the_go_code_of_public_projects() {
         let path = entry.unwrap().path();
         let Some(name) = path.to_str().and_then(|path| path.strip_suffix(".expected.json")) else { continue };
         let recorded = json::parse(&std::fs::read(&path).unwrap()).unwrap();
-        let rules = DeclaredConversion::parse(&std::fs::read_to_string(format!("{name}.rules.json")).unwrap()).unwrap();
+        let rules =
+            DeclaredConversion::parse(&std::fs::read_to_string(format!("{name}.rules.json")).unwrap())
+                .unwrap();
         let conversions = recorded.get("conversions").and_then(Value::as_array).unwrap();
         assert!(conversions.len() >= 16, "{name}");
         for conversion in conversions {
             let of = |field: &str| conversion.get(field).unwrap();
-            let mut made = rules.convert(of("object"), of("from").as_str().unwrap(), of("to").as_str().unwrap()).unwrap();
+            let mut made = rules
+                .convert(of("object"), of("from").as_str().unwrap(), of("to").as_str().unwrap())
+                .unwrap();
             let mut wanted = of("converted").clone();
-            let back = rules.convert(&made, of("to").as_str().unwrap(), of("from").as_str().unwrap()).unwrap();
+            let back =
+                rules.convert(&made, of("to").as_str().unwrap(), of("from").as_str().unwrap()).unwrap();
             let mut before = of("object").clone();
             let mut back = back.clone();
             for object in [&mut made, &mut wanted, &mut before, &mut back] {
