@@ -88,8 +88,12 @@ impl Filter {
     }
 
     /// The bytes of these objects that have to be read into trees to select from them.
-    pub(crate) fn bytes_read<'a>(&self, objects: impl Iterator<Item = &'a Arc<StoredObject>>) -> usize {
-        if self.declared.is_empty() { 0 } else { objects.map(|object| object.json().len()).sum() }
+    pub(crate) fn bytes_read<'a>(
+        &self,
+        spec: &TypeSpec,
+        objects: impl Iterator<Item = &'a Arc<StoredObject>>,
+    ) -> usize {
+        if self.declared.is_empty() { 0 } else { objects.map(|object| spec.bytes_to_convert(object)).sum() }
     }
 
     /// Returns true if an object of the type, as it is now, is selected.

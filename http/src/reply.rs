@@ -177,7 +177,7 @@ pub(crate) async fn list_reply(
     };
     let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
     let converted = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
-    let converted: usize = converted.map(|object| object.json().len()).sum();
+    let converted: usize = converted.map(|object| spec.bytes_to_convert(object)).sum();
     let turns = PieceTurns {
         processors: call.state.bounds.processors.clone(),
         flow: call.flow,
@@ -274,12 +274,14 @@ impl ListPieces {
         // The last object may be large, and each gets a resourceVersion.
         let room = most.min(self.left) + self.left.min(most) / 8 + 512;
         piece.reserve(room);
-        while piece.len() < most {
+        let mut converting = 0;
+        while piece.len() + converting < most {
             let Some(object) = self.objects.next() else {
                 piece.extend(self.end.take()?);
                 break;
             };
             self.left = self.left.saturating_sub(object.json().len());
+            converting += self.spec.bytes_to_convert(&object) - object.json().len();
             if !std::mem::take(&mut self.is_first) {
                 piece.push(b',');
             }

@@ -32,6 +32,16 @@ pub trait Convert: Send + Sync {
     /// # Errors
     /// The reason why the object has no form in that version. Never panics: objects are converted where they are read.
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
+
+    /// Returns true if there may be objects without a form in some version, so that their writes are refused.
+    fn refuses(&self) -> bool {
+        false
+    }
+
+    /// The bytes that take as long to parse as an object to convert, beside its own.
+    fn bytes_of_each(&self) -> usize {
+        0
+    }
 }
 
 /// The faces of a built-in type whose versions differ in more than `apiVersion`. Plans of writes are made on the stored

@@ -15,6 +15,7 @@ use kindom_schema::whole::ANNOTATION;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
+use crate::canonical_forms::CanonicalForms;
 use crate::conversion::{Conversion, Convert, Faces};
 use crate::conversion_rules::DeclaredConversion;
 use crate::declared::Declared;
@@ -201,6 +202,7 @@ impl TypeSpec {
                     || stored.annotation(GENERATION_ANNOTATION) == Some(GENERATION_OF_SPEC),
                 valid_selectors: by_proposal,
                 sorted_lists: SortedLists::of(stored),
+                canonical_forms: CanonicalForms::of(stored),
             }),
             strategy,
         })
@@ -310,6 +312,19 @@ impl TypeSpec {
     #[must_use]
     pub fn sorted_lists(&self) -> Option<&SortedLists> {
         self.registration.as_ref().map(|r| &r.sorted_lists).filter(|lists| !lists.is_empty())
+    }
+
+    /// The bytes that take as long to read as an object of so many does to convert.
+    #[must_use]
+    pub fn bytes_to_convert(&self, object: &StoredObject) -> usize {
+        let more = if let Conversion::Rules(rules) = &self.conversion { rules.bytes_of_each() } else { 0 };
+        object.json().len() + more
+    }
+
+    /// The forms that values of its objects are stored in, if any.
+    #[must_use]
+    pub fn canonical_forms(&self) -> Option<&CanonicalForms> {
+        self.registration.as_ref().map(|r| &r.canonical_forms).filter(|forms| !forms.is_empty())
     }
 
     /// The key of an object within the type.

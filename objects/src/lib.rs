@@ -6,11 +6,13 @@
 //! `pkg/apiserver/customresource_handler.go` (1.37), for behaviour.
 
 pub mod admission;
+pub mod canonical_forms;
 mod catalogue;
 pub mod conversion;
 pub mod conversion_rules;
 mod declared;
 pub mod error;
+mod field_path;
 #[cfg(test)]
 mod fuzz;
 pub mod holdings;

@@ -17,7 +17,7 @@ const MISMATCHES_MAX: usize = 20;
 /// The largest integers that are numbers in JSON (`isJSONSafe`).
 const SAFE_MAX: i64 = (1 << 53) - 1;
 
-/// Whoever runs out of it makes nothing more. The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
+/// A budget of bytes; without any left, nothing more is made. The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
 pub(crate) struct Budget {
     bytes: usize,
     bytes_max: usize,
@@ -31,8 +31,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// So many bytes.
-    pub(crate) fn of(bytes: usize) -> Self {
+    /// A budget of so many bytes.
+    pub(crate) fn with_bytes(bytes: usize) -> Self {
         Self { bytes, bytes_max: bytes, ..Self::default() }
     }
 
@@ -228,10 +228,10 @@ pub(crate) fn patch_value(value: &Value<'_>, budget: &mut Budget) -> Result<Json
     Patch { budget, is_exact: false }.value(value)
 }
 
-/// A value of an object: as one of a JSON patch, but for integers, which stay what they are.
+/// A value of an object: as one of a JSON patch, but that integers are numbers, however large they are. Durations and timestamps are texts.
 ///
 /// # Errors
-/// It is none of JSON.
+/// It is none of JSON, or an unsigned integer that objects cannot hold.
 pub(crate) fn object_value(value: &Value<'_>, budget: &mut Budget) -> Result<Json, String> {
     Patch { budget, is_exact: true }.value(value)
 }
@@ -266,6 +266,7 @@ impl Patch<'_> {
             Value::Int(_) => value.to_string().into(),
             Value::Uint(n) => match i64::try_from(*n) {
                 Ok(n) if self.is_exact || n <= SAFE_MAX => Json::Int(n),
+                Err(_) if self.is_exact => return Err(format!("{n} is larger than integers may be")),
                 _ => n.to_string().into(),
             },
             Value::Double(x) => number(*x)?,

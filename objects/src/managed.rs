@@ -84,6 +84,12 @@ impl<'a> FieldManager<'a> {
         manager: &str,
         force: bool,
     ) -> Result<Value, PlanError> {
+        let canonical = self.cx.spec.canonical_forms().map(|forms| {
+            let mut patch = patch.clone();
+            forms.take(&mut patch);
+            patch
+        });
+        let patch = canonical.as_ref().unwrap_or(patch);
         let mut object = apply(&self.scope(), live, patch, manager, force).map_err(refused)?;
         self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(PlanError::Internal)?;
         Ok(object)

@@ -3,7 +3,7 @@
 //! | stage | what happens | where |
 //! |---|---|---|
 //! | decode, default | bytes become a tree in the version's shape; its strict errors are told | `http`'s `decoding`, by `Strategy::decode` |
-//! | manage | the changed fields get their managers (KEP-555); the object gets the form that plans are made on | [`manage`] |
+//! | manage | the changed fields get their managers (KEP-555); the object gets the form that plans are made on, and its values those that a registration names | [`manage`] |
 //! | admit (mutating) | the namespace exists and is not going; the type is not going and not frozen; webhooks change the object | the driver, [`admit`], and [`admission`](crate::admission) |
 //! | prepare | the server's own fields are set, and kept where a client may not change them | `plan`, `Strategy::prepare_for_…` |
 //! | validate | every error in the object and in the change, together | `plan`, `Strategy::validate…` |
@@ -65,6 +65,9 @@ pub fn manage(
     let manager = FieldManager::new(cx);
     let shown = replaced.map(Replaced::shown);
     let Conversion::Faces(faces) = &cx.spec.conversion else {
+        if let Some(forms) = cx.spec.canonical_forms() {
+            forms.take(&mut object);
+        }
         manager.manage(managing, shown, &mut object);
         return Ok(object);
     };

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::num::IntErrorKind;
 
 use kindom_api::field::{self, Path};
-use kindom_api::json::{self, MAX_DEPTH};
+use kindom_api::json;
 use kindom_api::meta::names::is_path_segment;
 use kindom_api::meta::{time, validate_object_meta, validate_object_meta_update};
 use kindom_api::{Map, Value};
@@ -18,7 +18,7 @@ use crate::error::PlanError;
 use crate::holdings::{Holdings, HoldingsChange};
 use crate::metadata::metadata_mut;
 use crate::propagation::Propagation;
-use crate::render::encode;
+use crate::render::{Former, encode};
 use crate::seal::Sealed;
 use crate::version::VersionSpec;
 use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
@@ -192,6 +192,7 @@ pub fn create(
     let (name, _) = name_for_create(&object, input.name_suffix);
     let admitted = cx.spec.strategy.admit(cx, &mut object, None);
     admitted.map_err(|message| PlanError::Forbidden { name, message })?;
+    take_forms(cx, &mut object);
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
     let mut errors = cx.spec.strategy.validate(cx, &object);
     say_once(cx, &mut errors);
@@ -204,8 +205,15 @@ pub fn create(
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
     let holdings = HoldingsChange::between(Holdings::new(), cx.spec.strategy.holdings(cx, &object));
-    let sealed = encode(cx, input.version, object, || false)?;
+    let sealed = encode(cx, input.version, object, Former::Nothing)?;
     Ok(Planned { key, sealed, warnings, needs_empty: None, holdings })
+}
+
+/// Brings what a webhook may have changed into its canonical form.
+fn take_forms(cx: &RuleContext<'_>, object: &mut Value) {
+    if let Some(forms) = cx.spec.canonical_forms() {
+        forms.take(object);
+    }
 }
 
 /// A new object with the server's own fields.
@@ -269,6 +277,7 @@ pub fn update(
     let (name, strategy) = (input.name, &cx.spec.strategy);
     let admitted = strategy.admit(cx, &mut object, Some(old));
     admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
+    take_forms(cx, &mut object);
     let mut object = prepare_update(cx, input, object, old)?;
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
         let message = "update not allowed while custom resource definition is terminating".to_owned();
@@ -285,7 +294,7 @@ pub fn update(
     let key = TypeSpec::object_key(input.namespace, name);
     let left = if gone { Holdings::new() } else { strategy.holdings(cx, &object) };
     let holdings = HoldingsChange::between(strategy.holdings(cx, old), left);
-    let sealed = encode(cx, input.version, object, || !old.nests_within(MAX_DEPTH))?;
+    let sealed = encode(cx, input.version, object, Former::Object(old))?;
     let planned = Planned { key, sealed, warnings, needs_empty, holdings };
     if gone {
         Ok(UpdatePlan::Delete(planned))
@@ -504,8 +513,7 @@ pub fn delete(
         Some(_) => None,
     };
     let mark = |cx: &RuleContext<'_>, object: Value| -> Result<DeletePlan, PlanError> {
-        // A mark makes nothing deeper: if it is deep now, it was.
-        let sealed = encode(cx, input.version, object, || true)?;
+        let sealed = encode(cx, input.version, object, Former::Itself)?;
         let holdings = HoldingsChange::default();
         Ok(DeletePlan::Mark(Planned { key, sealed, warnings: Vec::new(), needs_empty, holdings }))
     };

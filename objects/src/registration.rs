@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kindom_storage_model::Key;
 
 use crate::StoredObject;
+use crate::canonical_forms::CanonicalForms;
 use crate::sorted_lists::SortedLists;
 
 /// The registration that a type comes from.
@@ -26,6 +27,8 @@ pub struct Registration {
     pub valid_selectors: bool,
     /// The lists of its objects that are stored sorted.
     pub sorted_lists: SortedLists,
+    /// The forms that values of its objects are stored in.
+    pub canonical_forms: CanonicalForms,
 }
 
 /// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).

@@ -150,24 +150,49 @@ pub fn refresh(spec: &TypeSpec, object: &StoredObject, tree: &mut Value) -> Resu
     Ok(())
 }
 
+/// The object that a write replaces.
+#[derive(Clone, Copy)]
+pub enum Former<'o> {
+    /// There is none.
+    Nothing,
+    /// It is this, in the version of the request.
+    Object(&'o Value),
+    /// It is the same in all that matters here.
+    Itself,
+}
+
 /// The bytes to store for an object of a version: converted to the storage version, pruned and defaulted by its schema,
 /// without resourceVersion. An object that could not be read back is refused: with its managedFields it may nest deeper than
-/// the client's. `was_deep` is `true` if the stored object nests deeper than allowed, as one of an older build or another
-/// server may; such an object can still lose its finalizers and its depth.
+/// the client's, and rules may give it no form in a version. One that was so before, as one of an older build or another
+/// server may be, can still lose its finalizers and what is wrong with it.
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for an object that nests too deep; [`PlanError::BadRequest`] for one that rules give no form in the storage version;
+/// [`PlanError::Invalid`] for an object that nests too deep; [`PlanError::BadRequest`] for one that rules give no form in a version;
 /// [`PlanError::Internal`] where conversion is missing.
 pub fn encode(
     cx: &RuleContext<'_>,
     version: &VersionSpec,
     mut object: Value,
-    was_deep: impl FnOnce() -> bool,
+    former: Former<'_>,
 ) -> Result<Sealed, PlanError> {
     metadata_mut(&mut object).remove("resourceVersion");
     if !matches!(cx.spec.conversion, Conversion::Faces(_)) {
         to_storage_version(cx.spec, version, &mut object)?;
+        if let Some(why) = without_form(cx.spec, &object)
+            && !match former {
+                Former::Nothing => false,
+                Former::Object(old) => without_form(cx.spec, old).is_some(),
+                Former::Itself => true,
+            }
+        {
+            return Err(PlanError::BadRequest(why));
+        }
     }
+    let was_deep = || match former {
+        Former::Nothing => false,
+        Former::Object(old) => !old.nests_within(MAX_DEPTH),
+        Former::Itself => true,
+    };
     let encoded = match object.to_vec_within(MAX_DEPTH) {
         Err(_) if was_deep() => object.to_vec_within(OWN_DEPTH_MAX),
         encoded => encoded,
@@ -175,12 +200,22 @@ pub fn encode(
     encoded.map(|json| cx.spec.seal(json)).map_err(|_| too_deep(&object))
 }
 
+/// The reason why an object has no form in a served version, if rules may give it none.
+fn without_form(spec: &TypeSpec, object: &Value) -> Option<String> {
+    let Conversion::Rules(rules) = &spec.conversion else { return None };
+    if !rules.refuses() {
+        return None;
+    }
+    let mut served = spec.versions.iter().filter(|version| version.served);
+    served.find_map(|version| convert(spec, &mut object.clone(), &version.name).err())
+}
+
 fn to_storage_version(spec: &TypeSpec, version: &VersionSpec, object: &mut Value) -> Result<(), PlanError> {
     let internal = |why: String| PlanError::Internal(why);
     let storage = spec.storage().ok_or_else(|| internal("there is no storage version".to_owned()))?;
     if storage.name != version.name {
-        convert(spec, object, &storage.name).map_err(|why| match spec.conversion {
-            Conversion::Rules(_) => PlanError::BadRequest(why),
+        convert(spec, object, &storage.name).map_err(|why| match &spec.conversion {
+            Conversion::Rules(rules) if rules.refuses() => PlanError::BadRequest(why),
             _ => internal(why),
         })?;
         if let Some(schema) = &spec.compiled(storage).map_err(internal)?.schema {

@@ -280,8 +280,8 @@ fn facts(registration: StoredRegistration<'_>, created: Revision) -> Option<Fact
     })
 }
 
-/// The state of a registration's conditions, apart from its names. Only those of the Kubernetes project's groups, and those
-/// with a conversion webhook, need a look.
+/// The state of a registration's conditions, apart from its names. Only those of the Kubernetes project's groups, those that convert, and
+/// those whose schemas may be without structure need a look.
 fn policy(registration: StoredRegistration<'_>) -> Settled {
     let ok = Settled {
         names_accepted: None,

@@ -211,12 +211,12 @@ impl Shared {
     /// As much work as one evaluation may do, and so many steps of regular expressions.
     #[must_use]
     pub fn new(patterns: usize) -> Self {
-        Self::of(WORK_MAX, patterns)
+        Self::with_work(WORK_MAX, patterns)
     }
 
-    /// So much work, and so many steps of regular expressions.
+    /// A budget for so much work, and so many steps of regular expressions.
     #[must_use]
-    pub fn of(work: u64, patterns: usize) -> Self {
+    pub fn with_work(work: u64, patterns: usize) -> Self {
         Self { patterns: Budget::new(patterns), work }
     }
 

@@ -51,6 +51,9 @@ pub(super) enum Local<'a> {
 
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
+/// The bytes of a text that a step of work looks through.
+const SCANNED_IN_STEP: usize = 64;
+
 impl<'a, 'v> Frame<'a, 'v> {
     pub(super) fn new(program: &'a Program, variables: &'v [Variable<'a>], limit: u64, work: Work) -> Self {
         let mut locals = Vec::new();
@@ -273,6 +276,8 @@ impl<'a, 'v> Frame<'a, 'v> {
                 return Err(error);
             }
         };
+        self.scan(&a)?;
+        self.scan(&b)?;
         let same = match (&a, &b) {
             (Value::String(a), Value::String(b)) => Ok(a.as_str() == b.as_str()),
             _ => a.equals_within(&b, &mut self.work),
@@ -375,6 +380,11 @@ impl<'a, 'v> Frame<'a, 'v> {
         Err(error)
     }
 
+    /// Counts the work of looking through a text, which few costs count.
+    fn scan(&mut self, value: &Value<'_>) -> Result<(), EvalError> {
+        value.as_str().map_or(Ok(()), |text| self.work.spend(text.len() / SCANNED_IN_STEP))
+    }
+
     /// A call of values.
     fn apply(
         &mut self,
@@ -382,6 +392,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         overload: Option<&'static Overload>,
         args: &[Value<'a>],
     ) -> Evaluated<'a> {
+        args.iter().try_for_each(|arg| self.scan(arg))?;
         let result = match args {
             [Value::List(a), Value::List(b)] if function.name == operators::ADD => {
                 // Each item is copied, and held.

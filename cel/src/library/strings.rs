@@ -71,8 +71,8 @@ pub(super) fn declare(functions: &mut Functions) {
             Overload::global("strings_quote", [String], String).run(quote).cost(Cost::Of(traverse)),
         ),
         Function::new("join")
-            .overload(Overload::member("list_join", [strings()], String).run(join))
-            .overload(Overload::member("list_join_string", [strings(), String], String).run(join))
+            .overload(Overload::member("list_join", [strings()], String).counted(join))
+            .overload(Overload::member("list_join_string", [strings(), String], String).counted(join))
             .cost(Cost::Of(|_, result| tenth(result.cost_size().saturating_mul(2)))),
     ] {
         functions.add(function);
@@ -158,6 +158,7 @@ fn replace<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalErr
         made.push_str(new);
         rest = at + found.len();
         if made.len() > RESULT_BYTES_MAX {
+            work.spend(made.len() / BYTES_PER_STEP)?;
             return Err(too_long());
         }
     }
@@ -247,7 +248,7 @@ fn quote<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
     Ok(Value::string(quoted))
 }
 
-fn join<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+fn join<'a>(args: &[Value<'a>], work: &mut Work) -> Result<Value<'a>, EvalError> {
     let by = if args.len() > 1 { text(args, 1)? } else { "" };
     let mut joined = String::new();
     for (i, item) in list(args, 0)?.iter().enumerate() {
@@ -259,6 +260,8 @@ fn join<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
             return Err(EvalError::message(format!("join: invalid input: {item}")));
         };
         joined.push_str(text);
+        // Also of a text that becomes too long: something may absorb that error.
+        work.spend((by.len() + text.len()) / BYTES_PER_STEP)?;
         if joined.len() > RESULT_BYTES_MAX {
             return Err(too_long());
         }

@@ -152,6 +152,24 @@ fn texts_cannot_grow_past_what_they_cost() {
     exceeds(&doubled(), &Json::from("a text of some length"));
 }
 
+/// Looking through a long text costs little or nothing upstream, and so does a result that is too long, which something may absorb.
+#[test]
+fn long_texts_are_looked_through_a_bounded_number_of_times() {
+    let nine = "[1,2,3,4,5,6,7,8,9]";
+    let often = |of: &str| format!("{nine}.all(a, {nine}.all(b, {nine}.all(c, {nine}.all(d, {of}))))");
+    let long = Json::from("\u{e9}".repeat(500_000).as_str());
+    for of in ["self.charAt(499999) != ''", "self.size() > 5", "self != 'elevenlong1'", "self == self.trim()"]
+    {
+        exceeds(&often(of), &long);
+    }
+    let parts = format!("[{}]", vec!["self"; 20].join(","));
+    for of in
+        [format!("{parts}.join(self) == '' || true"), "self.replace('\u{e9}', self) == '' || true".to_owned()]
+    {
+        exceeds(&often(&of), &long);
+    }
+}
+
 #[test]
 fn a_limit_is_kept_wherever_it_is_met() {
     let list = Json::Array((0..10).map(Json::Int).collect());

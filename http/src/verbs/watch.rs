@@ -82,7 +82,7 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         };
         let objects = snapshot.count(filter.prefix(), "");
         let cost = cost::list(objects, usize::MAX, filter.is_everything())
-            + cost::parse(filter.bytes_read(snapshot.range(filter.prefix(), "")));
+            + cost::parse(filter.bytes_read(&call.spec, snapshot.range(filter.prefix(), "")));
         let spec = Arc::clone(&call.spec);
         let select = async move {
             dear(cost).await?;
@@ -462,7 +462,7 @@ impl WatchStream {
             && self.may_send()
             && let Some(event) = self.pending.pop_front()
         {
-            read += self.filter.bytes_read(event.object.iter().chain(&event.previous));
+            read += self.filter.bytes_read(&spec, event.object.iter().chain(&event.previous));
             if self.is_lost(&event) {
                 self.ended = true;
                 let message = self.last_words.take().unwrap_or_else(|| {

@@ -399,3 +399,67 @@ async fn malformed_metadata_takes_no_list_of_another_version_down() {
     new["apiVersion"] = json!(format!("{GROUP}/v2"));
     client.post(&things("v2"), &new).await.unwrap().expect_status(400).unwrap();
 }
+
+/// B-30: values are stored and shown in the forms that the registration names, whichever way they are written; another writing of the same is
+/// no change, and the form is what the schema has to allow.
+#[tokio::test]
+async fn values_are_stored_in_their_canonical_forms() {
+    let (server, client) = started().await;
+    let forms = |forms: &Value| {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "host": {"type": "string", "maxLength": 8}, "memory": {"x-kubernetes-int-or-string": true},
+            "tags": {"type": "array", "minItems": 2, "items": {"type": "string"}},
+            "options": {"type": "object", "additionalProperties": {"type": "string"}},
+        }}}});
+        let mut registration = registration(&schema, "v1");
+        registration["metadata"]["annotations"] = json!({"kindom.dev/canonical-forms": forms.to_string()});
+        registration
+    };
+    for (wrong, why) in [
+        (
+            json!({".spec.host": "upper"}),
+            ".spec.host: \"upper\" is none of trimmed, lowercase, quantity, unique, no-empty-map",
+        ),
+        (json!({".spec.tags": "trimmed"}), ".spec.tags is no text in version v1"),
+        (json!({".metadata.name": "trimmed"}), "must not be in apiVersion, kind or metadata"),
+    ] {
+        let status = refused(client.post(CRDS, &forms(&wrong)).await, 422, "Invalid", why);
+        let field = "metadata.annotations[kindom.dev/canonical-forms]";
+        assert_eq!(status["details"]["causes"][0]["field"], field);
+    }
+    register(
+        &client,
+        &forms(&json!({".spec.host": ["trimmed", "lowercase"], ".spec.memory": "quantity",
+        ".spec.tags": "unique", ".spec.options": "no-empty-map"})),
+    )
+    .await;
+    let sent = json!({"host": " Web ", "memory": "1024Mi", "tags": ["b", "a", "b"], "options": {}});
+    let stored = json!({"host": "web", "memory": "1Gi", "tags": ["b", "a"]});
+    let created = client.post(&things("v1"), &object(GROUP, "Thing", "one", sent.clone())).await.unwrap();
+    let created = created.expect_status(201).unwrap().json();
+    assert_eq!(created["spec"], stored);
+    let path = |version: &str| format!("{}/one", things(version));
+    for version in ["v1", "v2"] {
+        let patched = client.merge_patch(&path(version), &json!({"spec": sent})).await.unwrap();
+        assert_eq!(patched.expect_status(200).unwrap().json(), shown(&created, version));
+    }
+    let changed = client.merge_patch(&path("v2"), &json!({"spec": {"host": "X"}})).await.unwrap();
+    let changed = changed.expect_status(200).unwrap();
+    assert_eq!((changed.at("/spec/host"), changed.at("/metadata/generation")), (json!("x"), json!(2)));
+    let applied = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Thing",
+        "metadata": {"name": "two", "namespace": "default"}, "spec": sent});
+    let apply = ["apply", "--server-side", "-f", "-"];
+    for _ in 0..2 {
+        server.kubectl_with(&apply, &applied.to_string()).await.unwrap().success().unwrap();
+        let two = client.get(&format!("{}/two", things("v1"))).await.unwrap();
+        assert_eq!((two.at("/spec"), two.at("/metadata/generation")), (stored.clone(), json!(1)));
+    }
+    // The form has to be valid, too.
+    let one = json!({"spec": {"tags": ["a", "a"]}});
+    let status = refused(client.merge_patch(&path("v1"), &one).await, 422, "Invalid", "spec.tags");
+    assert_eq!(status["details"]["causes"][0]["field"], "spec.tags");
+    let short = object(GROUP, "Thing", "three", json!({"host": "         A"}));
+    client.post(&things("v1"), &short).await.unwrap().expect_status(201).unwrap();
+    let long = object(GROUP, "Thing", "four", json!({"host": " ABCDEFGHI"}));
+    refused(client.post(&things("v1"), &long).await, 422, "Invalid", "spec.host: Too long");
+}

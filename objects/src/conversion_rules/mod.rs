@@ -1,12 +1,12 @@
 //! Conversion that a registration declares, without a webhook: the annotation [`RULES_ANNOTATION`] has, for each version, the rules
-//! that lead from it to one version, the *hub*. Each rule has an inverse, so the way back follows from it; whether the whole loses
-//! something depends on the schemas, and is tried when the annotation is set ([`trial`]).
+//! that lead from it to one version, the *hub*. Each rule has an inverse, by construction or, of expressions, as an expression of its own,
+//! so the way back follows from it; whether the whole loses something depends on the schemas, and is tried when the annotation is set
+//! ([`trial`]).
 //!
 //! Worked example: `{"hub":"v1","versions":{"v1beta1":[{"move":".spec.count","to":".spec.replicas"}]}}` shows
 //! `spec.replicas: 3` of v1 as `spec.count: 3` of v1beta1, and the other way round.
 
 mod expression;
-mod path;
 mod rule;
 mod trial;
 
@@ -17,14 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kindom_api::crd::{CustomResourceDefinition, condition};
-use kindom_api::json::MAX_DEPTH;
 use kindom_api::meta::Condition;
 use kindom_api::{Map, Value, json};
 
 use crate::Convert;
 use crate::metadata::metadata_mut;
 use crate::stored_registration::StoredRegistration;
-use expression::Allowance;
+use expression::{Allowance, EXPRESSION_BYTES};
 use rule::Rule;
 
 /// The annotation of a registration with the rules.
@@ -35,6 +34,8 @@ pub const KEPT_ANNOTATION: &str = "conversion.kindom.dev/kept";
 
 /// The most rules of a version.
 const RULES_MAX: usize = 256;
+/// The most bytes of all expressions of a type.
+const SOURCES_BYTES_MAX: usize = 32 << 10;
 
 /// The rules of a type.
 #[derive(Debug)]
@@ -76,7 +77,11 @@ impl DeclaredConversion {
         if versions.contains_key(&hub) {
             return Err(format!("versions.{hub} is the hub, which needs no rules"));
         }
-        let evaluates = versions.values().flatten().any(Rule::evaluates);
+        let sources: usize = versions.values().flatten().map(Rule::source_bytes).sum();
+        if sources > SOURCES_BYTES_MAX {
+            return Err(format!("expressions must have at most {SOURCES_BYTES_MAX} bytes together"));
+        }
+        let evaluates = sources > 0;
         Ok(Self { hub, versions, evaluates })
     }
 
@@ -99,6 +104,13 @@ impl DeclaredConversion {
             Ok(rules) => rules,
             Err(why) => return Some(why),
         };
+        for (version, listed) in &rules.versions {
+            for (place, rule) in listed.iter().enumerate() {
+                if let Err(why) = rule.compile() {
+                    return Some(format!("versions.{version}[{place}]{why}"));
+                }
+            }
+        }
         if registration.converts_by_webhook() {
             return Some("needs spec.conversion.strategy None".to_owned());
         }
@@ -115,43 +127,54 @@ impl DeclaredConversion {
 }
 
 /// The condition of a registration whose rules have expressions, which nothing proves to be each other's inverse. It has no time and no
-/// generation yet. The rules were checked when they were set; this only looks for expressions.
+/// generation yet.
 #[must_use]
 pub fn tested_condition(crd: &CustomResourceDefinition) -> Option<Condition> {
-    let rules = json::parse(crd.metadata.annotations.get(RULES_ANNOTATION)?.as_bytes()).ok()?;
-    let versions = rules.get("versions").and_then(Value::as_object)?;
-    let mut listed = versions.iter().flat_map(|(_, rules)| rules.as_array().unwrap_or_default());
-    let message = format!(
-        "the expressions of {RULES_ANNOTATION} turned objects that were made up from the schemas into their other version and back without a loss; that is a test, no proof"
-    );
-    listed
-        .any(|rule| rule.get("cel").is_some())
-        .then(|| Condition::new(condition::CONVERSION_TESTED, "True", "Sampled", message))
+    let condition = |status: &str, reason: &str, message: String| {
+        Some(Condition::new(condition::CONVERSION_TESTED, status, reason, message))
+    };
+    match DeclaredConversion::parse(crd.metadata.annotations.get(RULES_ANNOTATION)?) {
+        Ok(rules) if rules.evaluates => condition("True", "Sampled", SAMPLED.to_owned()),
+        Ok(_) => None,
+        Err(why) => condition("False", "Unreadable", format!("{RULES_ANNOTATION}: {why}")),
+    }
 }
+
+const SAMPLED: &str = "the expressions of conversion.kindom.dev/rules are tried when they are set, on objects that are made up from the schemas; that \
+                       is a test and no proof, and texts with a meaning, such as durations, are seldom among them";
 
 impl Convert for DeclaredConversion {
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
-        let mut allowance = Allowance::of(if self.evaluates { object } else { &Value::Null });
+        // Each leg has its own: whether one has enough does not depend on the other.
+        let allowance =
+            |object: &Value| Allowance::for_object(if self.evaluates { object } else { &Value::Null });
         let mut object = object.clone();
         let mut kept = take_kept(&mut object);
         let at = |version: &str, place: usize, why: String| {
             format!("versions.{version}[{place}] of {RULES_ANNOTATION}: {why}")
         };
         if from != self.hub {
+            let mut allowance = allowance(&object);
             for (place, rule) in self.rules(from).iter().enumerate() {
                 rule.to_hub(&mut object, &mut kept, &mut allowance).map_err(|why| at(from, place, why))?;
             }
         }
         if to != self.hub {
+            let mut allowance = allowance(&object);
             for (place, rule) in self.rules(to).iter().enumerate().rev() {
                 rule.to_version(&mut object, &mut kept, &mut allowance).map_err(|why| at(to, place, why))?;
             }
         }
-        if self.evaluates && !object.nests_within(MAX_DEPTH) {
-            return Err("exceeded max depth".to_owned());
-        }
         put_kept(&mut object, kept);
         Ok(object)
+    }
+
+    fn refuses(&self) -> bool {
+        self.evaluates
+    }
+
+    fn bytes_of_each(&self) -> usize {
+        if self.evaluates { EXPRESSION_BYTES } else { 0 }
     }
 }
 

@@ -6,7 +6,7 @@ use kindom_api::{Map, Value};
 
 use super::Kept;
 use super::expression::{Allowance, ValueExpression};
-use super::path::{Path, get_mut, put, take};
+use crate::field_path::{Path, get_mut, put, take};
 
 /// The most pairs of a table of values.
 const PAIRS_MAX: usize = 256;
@@ -101,14 +101,26 @@ impl Rule {
         let expression = |field: &str| {
             let source = map.get(field).and_then(Value::as_str);
             let source = source.ok_or_else(|| format!(".{field} must be an expression"))?;
-            ValueExpression::parse(source).map_err(|why| format!(".{field}: {why}"))
+            ValueExpression::parse(source).map_err(|why| format!(".{field}{why}"))
         };
         Ok(Self::Express { from, to, to_hub: expression("toHub")?, to_version: expression("toVersion")? })
     }
 
-    /// Returns true if it has expressions.
-    pub(super) fn evaluates(&self) -> bool {
-        matches!(self, Self::Express { .. })
+    /// The bytes of its expressions.
+    pub(super) fn source_bytes(&self) -> usize {
+        match self {
+            Self::Express { to_hub, to_version, .. } => to_hub.source_bytes() + to_version.source_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// # Errors
+    /// The mistake in an expression, behind the place of the rule.
+    pub(super) fn compile(&self) -> Result<(), String> {
+        let Self::Express { to_hub, to_version, .. } = self else { return Ok(()) };
+        [(".toHub", to_hub), (".toVersion", to_version)].into_iter().try_for_each(|(field, expression)| {
+            expression.program().map(drop).map_err(|why| format!("{field}: {why}"))
+        })
     }
 
     /// Turns an object of the version into one of the hub.
@@ -189,7 +201,7 @@ fn shift(object: &mut Value, from: &Path, to: &Path) {
     });
 }
 
-/// Makes each value what an expression makes of it, at its other place.
+/// Puts what an expression makes of each value at its other place. Of null it makes nothing.
 fn express(
     object: &mut Value,
     from: &Path,
@@ -200,9 +212,9 @@ fn express(
     let mut result = Ok(());
     from.visit(object, &mut |map| {
         if result.is_ok()
-            && let Some(value) = take(map, from.fields())
+            && let Some(value) = take(map, from.fields()).filter(|value| !value.is_null())
         {
-            result = expression.of(&value, allowance).and_then(|made| match made {
+            result = expression.evaluate(&value, allowance).and_then(|made| match made {
                 Some(made) => put(map, to.fields(), made).map_err(|_| format!("there is no room at {to}")),
                 None => Ok(()),
             });

@@ -1,5 +1,5 @@
-//! A trial of rules for losses, on objects that the schemas of the versions make up. What expressions refuse is no loss where the refusal
-//! is that of a write: so they may refuse objects of a version that is neither the hub nor stored.
+//! A trial of rules for losses, on objects that the schemas of the versions make up. Expressions may refuse objects
+//! of a version that is neither the hub nor stored: their writes are refused then, and nothing is lost.
 
 use kindom_api::names::api_version;
 use kindom_api::{Map, Value};
@@ -7,6 +7,7 @@ use kindom_schema::Schema;
 use kindom_schema::samples::Samples;
 
 use super::DeclaredConversion;
+use super::expression::EXPRESSION_BYTES;
 use crate::Convert as _;
 use crate::stored_registration::StoredRegistration;
 
@@ -16,8 +17,6 @@ const TRIES: usize = 20 * SAMPLES;
 /// The most bytes of schemas and objects that are walked for all of them: judging an object by a schema takes time for both. Fewer are
 /// tried where they are large.
 const BYTES_MAX: usize = 4 << 20;
-/// Expressions may take so many times as long.
-const EXPRESSION_BYTES: usize = 4;
 /// The most bytes of an object in a message.
 const SHOWN_MAX: usize = 512;
 
@@ -43,7 +42,7 @@ pub(super) fn loss(rules: &DeclaredConversion, registration: StoredRegistration<
     let hub = versions.iter().find(|version| version.name == rules.hub)?;
     let stored =
         registration.storage_version().and_then(|at| registration.versions().get(at)?.get("name")?.as_str());
-    let each_byte = if rules.evaluates { EXPRESSION_BYTES } else { 1 };
+    let (by_byte, by_object) = if rules.evaluates { (4, 2 * EXPRESSION_BYTES) } else { (1, 0) };
     let mut bytes = 0;
     for other in versions.iter().filter(|version| version.name != rules.hub) {
         for (from, to) in [(hub, other), (other, hub)] {
@@ -56,7 +55,7 @@ pub(super) fn loss(rules: &DeclaredConversion, registration: StoredRegistration<
                     break;
                 }
                 let mut object = samples.object(from.structure, &api_version(group, from.name), &kind);
-                bytes += each + each_byte * object.to_string().len();
+                bytes += each + by_object + by_byte * object.to_string().len();
                 if from.schema.fill_defaults(&mut object).is_ok() && from.schema.validate(&object).is_empty()
                 {
                     tried += 1;

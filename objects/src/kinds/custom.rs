@@ -36,15 +36,24 @@ fn selectors<'a>(cx: &RuleContext<'_>, old: Option<&'a Value>) -> Selectors<'a> 
 }
 
 /// Returns true if an object's generation rises: for any change outside metadata, or for one of `spec` if the registration
-/// chose the proposal's rule (S-03). Lists that are stored sorted do not change if only their order differs (B-30).
+/// chose the proposal's rule (S-03). Lists that are stored sorted do not change if only their order differs, nor values if they have one
+/// canonical form (B-30).
 fn is_new_generation(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
-    let Some(lists) = cx.spec.sorted_lists() else { return is_changed(cx, object, old) };
-    let sorted = |object: &Value| {
+    let (forms, lists) = (cx.spec.canonical_forms(), cx.spec.sorted_lists());
+    if forms.is_none() && lists.is_none() {
+        return is_changed(cx, object, old);
+    }
+    let canonical = |object: &Value| {
         let mut object = object.clone();
-        lists.sort(&mut object);
+        if let Some(forms) = forms {
+            forms.take(&mut object);
+        }
+        if let Some(lists) = lists {
+            lists.sort(&mut object);
+        }
         object
     };
-    is_changed(cx, &sorted(object), &sorted(old))
+    is_changed(cx, &canonical(object), &canonical(old))
 }
 
 /// Counts a change anew, after the object was changed further.

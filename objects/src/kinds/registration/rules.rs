@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::canonical_forms::{CANONICAL_FORMS_ANNOTATION, CanonicalForms};
 use crate::conversion_rules::{DeclaredConversion, RULES_ANNOTATION};
 use crate::propagation::Propagation;
 use crate::registration::{
@@ -129,12 +130,29 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
     {
         errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
     }
+    canonical_forms(crd, old, &annotations, errors);
     conversion_rules(crd, old, &annotations, errors);
     let whole = |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(whole::ANNOTATION).cloned();
     if let Some(text) = whole(crd).filter(|text| old.and_then(whole).as_ref() != Some(text))
         && let Err(why) = WholeSchema::compile(&text)
     {
         errors.push(field::Error::invalid_part(&annotations.key(whole::ANNOTATION), why));
+    }
+}
+
+/// Checks canonical forms that are new.
+fn canonical_forms(
+    crd: &CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+    annotations: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let forms =
+        |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(CANONICAL_FORMS_ANNOTATION).cloned();
+    if let Some(text) = forms(crd).filter(|text| old.and_then(forms).as_ref() != Some(text))
+        && let Some(why) = CanonicalForms::check(&text, StoredRegistration::new(&crd.to_value()))
+    {
+        errors.push(field::Error::invalid_part(&annotations.key(CANONICAL_FORMS_ANNOTATION), why));
     }
 }
 

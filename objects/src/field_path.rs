@@ -10,7 +10,7 @@ const MEMBER_FIELDS_MAX: usize = 4;
 
 /// A path: fields, and between them the places where it branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Path {
+pub(crate) struct Path {
     text: String,
     /// The fields to each list or map whose members it leads through, and at last those to the value; none is empty.
     parts: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let refused = || format!("must be a path such as .spec.ports[].name, not {text:?}");
         let mut parts = Vec::new();
         for part in text.split("[]") {
@@ -52,23 +52,28 @@ impl Path {
     }
 
     /// True if it leads to one value.
-    pub(super) fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.parts.len() == 1
     }
 
     /// True if both lead through the same lists and maps.
-    pub(super) fn branches_as(&self, other: &Self) -> bool {
+    pub(crate) fn branches_as(&self, other: &Self) -> bool {
         let branches = |path: &'_ Self| path.parts.split_last().map(|(_, branches)| branches.to_vec());
         branches(self) == branches(other)
     }
 
+    /// The fields to each list or map whose members it leads through, and at last those to the value.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &[String]> {
+        self.parts.iter().map(Vec::as_slice)
+    }
+
     /// The fields behind the last branch.
-    pub(super) fn fields(&self) -> &[String] {
+    pub(crate) fn fields(&self) -> &[String] {
         self.parts.last().map_or(&[], Vec::as_slice)
     }
 
     /// Calls `visit` with each map that [`fields`](Self::fields) begin in.
-    pub(super) fn visit(&self, object: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
+    pub(crate) fn visit(&self, object: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
         let branches = self.parts.len().saturating_sub(1);
         visit_at(self.parts.get(..branches).unwrap_or_default(), object, visit);
     }
@@ -90,13 +95,23 @@ fn visit_at(branches: &[Vec<String>], value: &mut Value, visit: &mut dyn FnMut(&
 }
 
 /// The value that fields lead to.
-pub(super) fn get_mut<'m>(map: &'m mut Map, fields: &[String]) -> Option<&'m mut Value> {
+pub(crate) fn get_mut<'m>(map: &'m mut Map, fields: &[String]) -> Option<&'m mut Value> {
     let (first, rest) = fields.split_first()?;
     rest.iter().try_fold(map.get_mut(first)?, |value, field| value.get_mut(field))
 }
 
+/// Removes the value that fields lead to.
+pub(crate) fn remove(map: &mut Map, fields: &[String]) {
+    let Some((last, around)) = fields.split_last() else { return };
+    let inner =
+        if around.is_empty() { Some(map) } else { get_mut(map, around).and_then(Value::as_object_mut) };
+    if let Some(inner) = inner {
+        inner.remove(last);
+    }
+}
+
 /// Takes the value that fields lead to, and the maps around it that are empty then.
-pub(super) fn take(map: &mut Map, fields: &[String]) -> Option<Value> {
+pub(crate) fn take(map: &mut Map, fields: &[String]) -> Option<Value> {
     let (first, rest) = fields.split_first()?;
     if rest.is_empty() {
         return map.remove(first);
@@ -111,7 +126,7 @@ pub(super) fn take(map: &mut Map, fields: &[String]) -> Option<Value> {
 
 /// Puts a value where fields lead to, in place of what is there, and makes the maps around it. What is no map stays: then the value
 /// comes back.
-pub(super) fn put(map: &mut Map, fields: &[String], value: Value) -> Result<(), Value> {
+pub(crate) fn put(map: &mut Map, fields: &[String], value: Value) -> Result<(), Value> {
     let Some((first, rest)) = fields.split_first() else { return Err(value) };
     if rest.is_empty() {
         map.insert(first.as_str(), value);
