@@ -10,9 +10,9 @@ use kindom_registry_actor::claims::{INVALID_CA_BUNDLE, Verdict};
 use kindom_schema::crd::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
 
 /// Writes a verdict into a registration's status: the accepted names, `NamesAccepted`, `Established`, and
-/// `KubernetesAPIApprovalPolicyConformant`, `NonStructuralSchema` and `ConversionTested` where they are due. Other conditions are not touched. Established, once
-/// True, stays: a registration whose change of names is in conflict goes on serving under those it holds. A condition's
-/// lastTransitionTime changes with its status only (T-37).
+/// `KubernetesAPIApprovalPolicyConformant`, `NonStructuralSchema` and `ConversionTested` where they are due. Other conditions are
+/// not touched. Established, once True, stays: a registration whose change of names is in conflict goes on serving under those it
+/// holds. A condition's lastTransitionTime changes with its status only (T-37).
 pub(crate) fn apply(crd: &mut CustomResourceDefinition, verdict: &Verdict, now: &str) {
     let accepted = &verdict.accepted;
     crd.status.accepted_names = Names {

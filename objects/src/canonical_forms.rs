@@ -12,8 +12,11 @@ use crate::stored_registration::StoredRegistration;
 /// The annotation of a registration that names forms by paths: `{".spec.host": ["trimmed", "lowercase"]}`.
 pub const CANONICAL_FORMS_ANNOTATION: &str = "kindom.dev/canonical-forms";
 
-/// The most paths of a type.
+/// The most paths of a type, and forms of a path.
 const PATHS_MAX: usize = 64;
+const FORMS_MAX: usize = 5;
+/// The most bytes of a quantity; longer ones stay as they are.
+const QUANTITY_BYTES_MAX: usize = 128;
 
 /// The forms of a type's values. A value that is none of the form's kind stays as it is.
 #[derive(Debug, Clone, Default)]
@@ -66,46 +69,35 @@ impl Form {
         }
     }
 
-    /// Brings a value into the form.
-    fn take(self, value: &mut Value) -> FormChange {
-        let other: Option<Value> = match (self, &mut *value) {
+    /// Brings a value into the form. Returns false if it is to be left out.
+    fn take(self, value: &mut Value) -> bool {
+        match (self, value) {
             (Self::Trimmed, Value::String(text)) => {
                 let trimmed = text.trim();
-                (trimmed.len() < text.len()).then(|| trimmed.into())
+                if trimmed.len() < text.len() {
+                    *text = trimmed.into();
+                }
             }
             (Self::Lowercase, Value::String(text)) => {
                 let lower = text.to_lowercase();
-                (lower != **text).then(|| lower.into())
+                if lower != **text {
+                    *text = lower.into();
+                }
             }
-            (Self::Quantity, Value::String(text)) => {
-                let canonical = Quantity::canonical(text).ok().filter(|canonical| *canonical != **text);
-                canonical.map(Value::from)
+            (Self::Quantity, Value::String(text)) if text.len() <= QUANTITY_BYTES_MAX => {
+                if let Ok(canonical) = Quantity::canonical(text) {
+                    *text = canonical.into();
+                }
             }
             (Self::Unique, Value::Array(items)) => {
-                let before = items.len();
-                let mut seen = HashSet::with_capacity(before);
+                let mut seen = HashSet::with_capacity(items.len());
                 items.retain(|item| seen.insert(item.to_vec()));
-                return if items.len() < before { FormChange::Other } else { FormChange::None };
             }
-            (Self::NoEmptyMap, Value::Object(map)) if map.is_empty() => return FormChange::Gone,
-            _ => None,
-        };
-        match other {
-            Some(other) => {
-                *value = other;
-                FormChange::Other
-            }
-            None => FormChange::None,
+            (Self::NoEmptyMap, Value::Object(map)) => return !map.is_empty(),
+            _ => {}
         }
+        true
     }
-}
-
-/// The change of a value that takes a form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FormChange {
-    None,
-    Other,
-    Gone,
 }
 
 /// A path's schema in a version, if it has one.
@@ -130,7 +122,11 @@ impl CanonicalForms {
         let forms = map.iter().map(|(at, forms)| {
             let path = Path::parse(at)?;
             let one = std::slice::from_ref(forms);
-            let forms = forms.as_array().unwrap_or(one).iter().map(Form::parse);
+            let listed = forms.as_array().unwrap_or(one);
+            if listed.len() > FORMS_MAX {
+                return Err(format!("{at} must have at most {FORMS_MAX} forms"));
+            }
+            let forms = listed.iter().map(Form::parse);
             Ok((path, forms.collect::<Result<_, _>>().map_err(|why| format!("{at}: {why}"))?))
         });
         forms.collect::<Result<_, String>>().map(Self)
@@ -177,8 +173,7 @@ impl CanonicalForms {
         for (path, forms) in &self.0 {
             path.visit(object, &mut |map| {
                 let Some(value) = field_path::get_mut(map, path.fields()) else { return };
-                let change = forms.iter().map(|form| form.take(value)).max().unwrap_or(FormChange::None);
-                if change == FormChange::Gone {
+                if !forms.iter().all(|form| form.take(value)) {
                     field_path::remove(map, path.fields());
                 }
             });
@@ -261,6 +256,7 @@ mod tests {
                 Some(".spec.list: \"sorted\" is none of trimmed, lowercase, quantity, unique, no-empty-map"),
             ),
             (r#"{".spec.list":[1]}"#, Some(".spec.list: 1 is none of ")),
+            (r#"{".spec.text":["trimmed",1,2,3,4,5]}"#, Some(".spec.text must have at most 5 forms")),
             (r#"{".spec.none":"trimmed"}"#, Some(".spec.none is in no version's schema")),
             (r#"{".spec.text":"trimmed"}"#, Some(".spec.text is no text in version v2")),
             (r#"{".spec.set":"unique"}"#, Some(".spec.set is a list that has no duplicates in version v1")),

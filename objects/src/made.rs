@@ -17,7 +17,8 @@ const MISMATCHES_MAX: usize = 20;
 /// The largest integers that are numbers in JSON (`isJSONSafe`).
 const SAFE_MAX: i64 = (1 << 53) - 1;
 
-/// A budget of bytes; without any left, nothing more is made. The bytes that are left for trees, and for looking at what they are made of; and the levels for the present one.
+/// A budget of bytes; without any left, nothing more is made. The bytes that are left for trees, and for looking at what they are made
+/// of; and the levels for the present one.
 pub(crate) struct Budget {
     bytes: usize,
     bytes_max: usize,
