@@ -81,12 +81,12 @@ impl Form {
             (Self::Lowercase, Value::String(text)) => {
                 let lower = text.to_lowercase();
                 if lower != **text {
-                    *text = lower.into();
+                    *text = lower;
                 }
             }
             (Self::Quantity, Value::String(text)) if text.len() <= QUANTITY_BYTES_MAX => {
                 if let Ok(canonical) = Quantity::canonical(text) {
-                    *text = canonical.into();
+                    *text = canonical;
                 }
             }
             (Self::Unique, Value::Array(items)) => {

@@ -32,7 +32,7 @@ pub(super) enum Rule {
     /// A field that the hub lacks, kept in an annotation of the hub's object, under this key.
     KeepOfVersion { at: Path, key: String },
     /// A value of the version is made the hub's by an expression, and back by another.
-    Express { from: Path, to: Path, to_hub: ValueExpression, to_version: ValueExpression },
+    Express { from: Path, to: Path, to_hub: Box<ValueExpression>, to_version: Box<ValueExpression> },
 }
 
 impl Rule {
@@ -101,7 +101,7 @@ impl Rule {
         let expression = |field: &str| {
             let source = map.get(field).and_then(Value::as_str);
             let source = source.ok_or_else(|| format!(".{field} must be an expression"))?;
-            ValueExpression::parse(source).map_err(|why| format!(".{field}{why}"))
+            ValueExpression::parse(source).map(Box::new).map_err(|why| format!(".{field}{why}"))
         };
         Ok(Self::Express { from, to, to_hub: expression("toHub")?, to_version: expression("toVersion")? })
     }
