@@ -290,6 +290,12 @@ impl Run<'_> {
         transport: &mut T,
     ) -> Result<(Response, Option<Vec<Value>>), T::Error> {
         if let Some(stop) = &step.watch {
+            if step.watches_any_state() {
+                // Any state may be one from before the last write, here as upstream; a list is of the latest, and the next watch begins
+                // with no older one.
+                let (collection, _) = request.target.split_once('?').unwrap_or((&request.target, ""));
+                transport.request(&Request { target: collection.to_owned(), ..request.clone() }).await?;
+            }
             return Ok(match transport.watch(request, stop).await? {
                 Watched::Refused(response) => (response, None),
                 Watched::Events(response, events) => (response, Some(events)),

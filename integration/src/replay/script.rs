@@ -211,6 +211,11 @@ impl Step {
         Ok(Request { method: self.method.clone(), target, headers, body })
     }
 
+    /// Returns true if a watch may begin with any state that the server has at hand.
+    pub(super) fn watches_any_state(&self) -> bool {
+        self.watch.is_some() && self.query.iter().any(|(key, value)| key == "resourceVersion" && value == "0")
+    }
+
     fn bytes(&self, script: &Script, vars: &Vars) -> Result<Option<Vec<u8>>, String> {
         if let Some(Repeat { prefix, unit, count, suffix }) = &self.body_repeat {
             return Ok(Some(format!("{prefix}{}{suffix}", unit.repeat(*count)).into_bytes()));

@@ -196,6 +196,17 @@ fn events_are_compared_in_order() {
 }
 
 #[test]
+fn a_watch_of_any_state_begins_behind_what_was_written() {
+    let steps = json!([{"name": "w", "method": "GET", "path": "${things}",
+        "query": {"watch": "true", "resourceVersion": "0"}, "watch": {"events": 1}}]);
+    let expected = json!([{"name": "w", "status": 200, "headers": {}, "events": [{"type": "ADDED"}]}]);
+    let canned = Canned::default().answers(200, &json!({})).events(&[json!({"type": "ADDED"})]);
+    let (_, requests) = run(&steps, &expected, canned);
+    let targets: Vec<&str> = requests.iter().map(|request| request.target.as_str()).collect();
+    assert_eq!(targets, ["/apis/g/things", "/apis/g/things?resourceVersion=0&watch=true"]);
+}
+
+#[test]
 fn a_watch_stops_where_the_script_says() {
     let stop = |text: Value| serde_json::from_value::<Stop>(text).unwrap();
     let bookmark = |object: Value| json!({"type": "BOOKMARK", "object": object});
