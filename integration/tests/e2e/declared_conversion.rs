@@ -241,6 +241,8 @@ async fn values_convert_by_expressions() {
     client.post(&things("v1"), &old).await.unwrap().expect_status(201).unwrap();
     let again = json!({"metadata": {"annotations": honest["metadata"]["annotations"]}});
     client.merge_patch(&format!("{CRDS}/{name}"), &again).await.unwrap().expect_status(200).unwrap();
+    // Reads follow the registration; on etcd they may be behind its writer.
+    until(&client, CRDS, &name, |crd| tested(crd).is_some()).await;
     let failed = client.get(&things("v1beta1")).await.unwrap();
     assert_eq!(failed.status, 500, "{}", failed.text());
     let old = format!("{}/old", things("v1"));
