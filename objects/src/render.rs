@@ -206,7 +206,9 @@ fn without_form(spec: &TypeSpec, object: &Value) -> Option<String> {
     if !rules.refuses() {
         return None;
     }
-    let mut served = spec.versions.iter().filter(|version| version.served);
+    let own = object.text_at(&["apiVersion"]);
+    let mut served =
+        spec.versions.iter().filter(|version| version.served && spec.api_version(&version.name) != own);
     served.find_map(|version| convert(spec, &mut object.clone(), &version.name).err())
 }
 

@@ -22,7 +22,7 @@ const COST_BYTES: usize = 4;
 /// The bytes that take as long to read as expressions may, whatever the object is.
 pub(super) const EXPRESSION_BYTES: usize = COST * COST_BYTES;
 /// The steps of regular expressions, and the items that are compared and copied, for each unit of cost.
-const WORK: usize = 10;
+const WORK: usize = 4;
 /// The bytes that they may make together, and for each byte of the object.
 const MADE: usize = 4096;
 const MADE_BY_BYTE: usize = 4;

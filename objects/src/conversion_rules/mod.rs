@@ -34,6 +34,8 @@ pub const KEPT_ANNOTATION: &str = "conversion.kindom.dev/kept";
 
 /// The most rules of a version.
 const RULES_MAX: usize = 256;
+/// The most levels of an object between versions. Each rule may deepen it by some; whoever walks it does so on the stack.
+const DEPTH_MAX: usize = 1024;
 /// The most bytes of all expressions of a type.
 const SOURCES_BYTES_MAX: usize = 32 << 10;
 
@@ -158,12 +160,14 @@ impl Convert for DeclaredConversion {
             for (place, rule) in self.rules(from).iter().enumerate() {
                 rule.to_hub(&mut object, &mut kept, &mut allowance).map_err(|why| at(from, place, why))?;
             }
+            within_depth(&object)?;
         }
         if to != self.hub {
             let mut allowance = allowance(&object);
             for (place, rule) in self.rules(to).iter().enumerate().rev() {
                 rule.to_version(&mut object, &mut kept, &mut allowance).map_err(|why| at(to, place, why))?;
             }
+            within_depth(&object)?;
         }
         put_kept(&mut object, kept);
         Ok(object)
@@ -175,6 +179,13 @@ impl Convert for DeclaredConversion {
 
     fn bytes_of_each(&self) -> usize {
         if self.evaluates { EXPRESSION_BYTES } else { 0 }
+    }
+}
+
+fn within_depth(object: &Value) -> Result<(), String> {
+    match object.nests_within(DEPTH_MAX) {
+        true => Ok(()),
+        false => Err(format!("{RULES_ANNOTATION} nests it deeper than {DEPTH_MAX} levels")),
     }
 }
 

@@ -159,6 +159,14 @@ fn expressions_have_as_much_as_the_object_is_large() {
     let nested = rules(&format!("[{}]", nested.join(",")));
     let told = nested.convert(&tree(r#"{"a0":[1]}"#), "v1beta1", "v1").unwrap_err();
     assert!(told.ends_with("its value exceeds max depth"), "{told}");
+    // Nor without expressions, by rules of one version or of two.
+    let deep: Vec<String> = (0..255).map(deeper).collect();
+    let text = format!(r#"{{"hub":"v1","versions":{{"v1beta1":[{}],"v2":[]}}}}"#, deep.join(","));
+    let deep = DeclaredConversion::parse(&text).unwrap();
+    for to in ["v1", "v2"] {
+        let told = deep.convert(&tree(r#"{"a0":1}"#), "v1beta1", to).unwrap_err();
+        assert_eq!(told, "conversion.kindom.dev/rules nests it deeper than 1024 levels");
+    }
     // A larger one may take longer.
     let each = rules(
         r#"[{"cel":".spec.l[].wait","toHub":"duration(self).getSeconds()","toVersion":"string(self) + 's'"}]"#,
