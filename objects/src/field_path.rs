@@ -67,6 +67,11 @@ impl Path {
         self.parts.iter().map(Vec::as_slice)
     }
 
+    /// The levels from the object to the value.
+    pub(crate) fn levels(&self) -> usize {
+        self.parts.iter().map(|fields| fields.len() + 1).sum()
+    }
+
     /// The fields behind the last branch.
     pub(crate) fn fields(&self) -> &[String] {
         self.parts.last().map_or(&[], Vec::as_slice)

@@ -36,6 +36,8 @@ pub const KEPT_ANNOTATION: &str = "conversion.kindom.dev/kept";
 const RULES_MAX: usize = 256;
 /// The most levels of an object between versions. Each rule may deepen it by some; whoever walks it does so on the stack.
 const DEPTH_MAX: usize = 1024;
+/// The most levels that all rules of a version may add to an object, each way: two ways are within the depth then.
+const ADDED_MAX: usize = 256;
 /// The most bytes of all expressions of a type.
 const SOURCES_BYTES_MAX: usize = 32 << 10;
 
@@ -107,6 +109,12 @@ impl DeclaredConversion {
             Err(why) => return Some(why),
         };
         for (version, listed) in &rules.versions {
+            let added = listed.iter().map(Rule::deepens).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+            if added.0.max(added.1) > ADDED_MAX {
+                return Some(format!(
+                    "versions.{version} must not nest objects more than {ADDED_MAX} levels deeper"
+                ));
+            }
             for (place, rule) in listed.iter().enumerate() {
                 if let Err(why) = rule.compile() {
                     return Some(format!("versions.{version}[{place}]{why}"));

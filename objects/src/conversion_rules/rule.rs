@@ -114,6 +114,20 @@ impl Rule {
         }
     }
 
+    /// The levels that it may add to an object on the way to the hub, and on the way back.
+    pub(super) fn deepens(&self) -> (usize, usize) {
+        match self {
+            Self::Move { from, to } | Self::Express { from, to, .. } => {
+                (to.levels().saturating_sub(from.levels()), from.levels().saturating_sub(to.levels()))
+            }
+            Self::Wrap { from, to } | Self::Unwrap { from, to, .. } => (
+                (to.levels() + 1).saturating_sub(from.levels()),
+                (from.levels() + 1).saturating_sub(to.levels()),
+            ),
+            _ => (0, 0),
+        }
+    }
+
     /// # Errors
     /// The mistake in an expression, behind the place of the rule.
     pub(super) fn compile(&self) -> Result<(), String> {

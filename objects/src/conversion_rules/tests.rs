@@ -302,6 +302,20 @@ fn a_loss_is_found_and_shown() {
 }
 
 #[test]
+fn rules_nest_objects_so_deep_and_no_deeper() {
+    let map = r#"{"a":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}"#;
+    let moves = |count: usize, from: &str, to: &str| {
+        let each = |i: usize| format!(r#"{{"move":".spec.{from}{i}","to":".spec.{to}{i}.x.x"}}"#);
+        format!("[{}]", (0..count).map(each).collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(checked(&moves(128, "b", "c"), map, map), None);
+    let why = "versions.v1beta1 must not nest objects more than 256 levels deeper";
+    assert_eq!(checked(&moves(129, "b", "c"), map, map).as_deref(), Some(why));
+    let back = moves(129, "b", "c").replace("move", "y").replace("to", "move").replace('y', "to");
+    assert_eq!(checked(&back, map, map).as_deref(), Some(why));
+}
+
+#[test]
 fn expressions_that_do_not_belong_together_are_found() {
     let (text, seconds) =
         (r#"{"wait":{"type":"string"}}"#, r#"{"wait":{"type":"integer","minimum":0,"maximum":9000000}}"#);
