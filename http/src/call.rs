@@ -60,7 +60,12 @@ impl Call<'_> {
 
     /// The subresource that the path names; `route` lets no other pass than the type's.
     pub(crate) fn subresource(&self) -> Option<Subresource> {
-        Subresource::parse(&self.info.subresource)
+        self.spec.subresource(&self.info.subresource)
+    }
+
+    /// The verbs of the subresource that the path names; none without one.
+    pub(crate) fn verbs_through(&self) -> Option<&'static [&'static str]> {
+        Some(self.spec.verbs_of(&self.info.resource.version, self.subresource()?))
     }
 
     pub(crate) fn resource(&self) -> GroupResource {

@@ -524,7 +524,8 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     let info = call.info;
     let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
     let through = call.subresource();
-    let creates_through = through.is_some_and(|through| through.verbs().contains(&"create"));
+    let verbs = call.verbs_through();
+    let creates_through = verbs.is_some_and(|verbs| verbs.contains(&"create"));
     let named = !info.name.is_empty() && info.verb == Verb::Create && !creates_through;
     let unheld = info.verb == Verb::DeleteCollection && !call.spec.strategy.allows_delete_collection();
     let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
@@ -540,7 +541,7 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     {
         return Err(namespaces_are_the_hosts(call.resource(), &info.name));
     }
-    if through.is_some_and(|through| !through.verbs().contains(&info.verb.as_str())) {
+    if verbs.is_some_and(|verbs| !verbs.contains(&info.verb.as_str())) {
         return Err(match call.spec.registration {
             None => RequestError::MethodNotAllowed.into(),
             Some(_) => info.method_not_supported().into(),

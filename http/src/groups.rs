@@ -128,7 +128,7 @@ fn resource(spec: &TypeSpec, version: &str) -> Resource {
     let subresources = spec.subresources(version).map(|of| Subresource {
         name: of.name().to_owned(),
         kind: of.kind().unwrap_or_else(own_kind),
-        verbs: of.verbs().to_vec(),
+        verbs: spec.verbs_of(version, of).to_vec(),
     });
     Resource {
         plural: spec.names.plural.clone(),

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use kindom_actor_kit::{dear, turn};
 use kindom_api::{GroupResource, Value};
+use kindom_objects::declared_subresources::Part;
 use kindom_objects::webhook_conversion::Conversions;
-use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
+use kindom_objects::{StoredObject, Subresource, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
@@ -44,7 +45,7 @@ pub(crate) async fn turn_to_write(
     if bytes < SMALL_BYTES && accepted.shape == Shape::Whole {
         return Ok(());
     }
-    let convert = match render::is_copied(spec, call.version()?, object) {
+    let convert = match part(call, spec).is_none() && render::is_copied(spec, call.version()?, object) {
         true => Duration::ZERO,
         false => cost::parse(bytes),
     };
@@ -65,6 +66,11 @@ pub(crate) fn object_reply(
 ) -> Result<Reply, Failure> {
     let version = spec.version(&call.info.resource.version).ok_or(RequestError::NotFound)?;
     let read = |e: Unreadable| call.read_failure(e);
+    if let Some(Subresource::Declared(_)) = call.subresource() {
+        let part = part(call, spec).ok_or(RequestError::NotFound)?;
+        let tree = part.of(&render::decode(spec, version, object).map_err(read)?);
+        return Ok(Reply::tree(code, part_shaped(call, spec, tree, object, accepted)?));
+    }
     match accepted.shape {
         Shape::Whole => {
             let mut bytes = Vec::with_capacity(object.json().len() + 64);
@@ -88,6 +94,33 @@ pub(crate) fn object_reply(
         Shape::MetadataList(_) => {
             Err(RequestError::ObjectNotAcceptable(go_type(spec, &spec.names.kind)).into())
         }
+    }
+}
+
+/// The part of an object that the request is for, if it is for one that a registration declares.
+fn part<'s>(call: &Call<'_>, spec: &'s TypeSpec) -> Option<&'s Part> {
+    spec.part(&call.info.resource.version, call.subresource()?)
+}
+
+/// A part of an object in the shape that the client takes.
+fn part_shaped(
+    call: &Call<'_>,
+    spec: &TypeSpec,
+    part: Value,
+    object: &StoredObject,
+    accepted: Accepted,
+) -> Result<Value, Failure> {
+    match accepted.shape {
+        Shape::Metadata(meta) => Ok(table::metadata_only(&part, meta)),
+        Shape::Table(meta) => {
+            let list = ListMeta { resource_version: object.revision().to_string(), ..ListMeta::default() };
+            let tables = Tables::new(call, spec, meta)?;
+            let cells = tables.compiled.columns.cells(&part, tables.now);
+            let row = table::row(cells, &part, tables.include, meta);
+            Ok(tables.table(&list, vec![row], true))
+        }
+        Shape::MetadataList(_) => Err(RequestError::Internal("content is not a list".to_owned()).into()),
+        Shape::Whole => Ok(part),
     }
 }
 

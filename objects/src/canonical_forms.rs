@@ -100,18 +100,6 @@ impl Form {
     }
 }
 
-/// A path's schema in a version, if it has one.
-fn schema<'v>(version: &'v Value, path: &Path) -> Option<&'v Value> {
-    let mut schema = version.at(&["schema", "openAPIV3Schema"])?;
-    for (place, fields) in path.parts().enumerate() {
-        if place > 0 {
-            schema = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
-        }
-        schema = fields.iter().try_fold(schema, |schema, field| schema.get("properties")?.get(field))?;
-    }
-    Some(schema)
-}
-
 impl CanonicalForms {
     fn parse(text: &str) -> Result<Self, String> {
         let tree = json::parse(text.as_bytes()).map_err(|error| format!("must be JSON: {error}"))?;
@@ -149,7 +137,7 @@ impl CanonicalForms {
         forms.0.iter().find_map(|(path, forms)| {
             let versions = registration.versions().iter();
             let schemas: Vec<_> = versions
-                .filter_map(|version| Some((version.get("name")?.as_str()?, schema(version, path)?)))
+                .filter_map(|version| Some((version.get("name")?.as_str()?, path.schema(version)?)))
                 .collect();
             if schemas.is_empty() {
                 return Some(format!("{path} is in no version's schema"));

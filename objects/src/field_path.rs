@@ -77,6 +77,35 @@ impl Path {
         self.parts.last().map_or(&[], Vec::as_slice)
     }
 
+    /// Its schema in a version of a registration, if it has one.
+    pub(crate) fn schema<'v>(&self, version: &'v Value) -> Option<&'v Value> {
+        let mut schema = version.at(&["schema", "openAPIV3Schema"])?;
+        for (place, fields) in self.parts().enumerate() {
+            if place > 0 {
+                schema = schema.get("items").or_else(|| schema.get("additionalProperties"))?;
+            }
+            schema = fields.iter().try_fold(schema, |schema, field| schema.get("properties")?.get(field))?;
+        }
+        Some(schema)
+    }
+
+    /// True if a version's schema lets a value be there: it describes it, or anything around it.
+    pub(crate) fn is_in_schema(&self, version: &Value) -> bool {
+        let Some(mut schema) = version.at(&["schema", "openAPIV3Schema"]) else { return true };
+        for field in self.fields() {
+            if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
+                return true;
+            }
+            let property = schema.get("properties").and_then(|properties| properties.get(field));
+            match property.or_else(|| schema.get("additionalProperties")) {
+                Some(Value::Bool(allowed)) => return *allowed,
+                Some(found) => schema = found,
+                None => return false,
+            }
+        }
+        true
+    }
+
     /// Calls `visit` with each map that [`fields`](Self::fields) begin in.
     pub(crate) fn visit(&self, object: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
         let branches = self.parts.len().saturating_sub(1);
@@ -97,6 +126,11 @@ fn visit_at(branches: &[Vec<String>], value: &mut Value, visit: &mut dyn FnMut(&
         Some(Value::Object(map)) => map.iter_mut().for_each(|(_, item)| visit_at(rest, item, visit)),
         _ => {}
     }
+}
+
+/// The value that fields lead to.
+pub(crate) fn get<'v>(object: &'v Value, fields: &[String]) -> Option<&'v Value> {
+    fields.iter().try_fold(object, |value, field| value.get(field))
 }
 
 /// The value that fields lead to.

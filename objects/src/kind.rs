@@ -19,6 +19,7 @@ use crate::canonical_forms::CanonicalForms;
 use crate::conversion::{Conversion, Convert, Faces};
 use crate::conversion_rules::DeclaredConversion;
 use crate::declared::Declared;
+use crate::declared_subresources::{DeclaredSubresources, Part, PartSchemas, SUBRESOURCES_ANNOTATION};
 use crate::error::PlanError;
 use crate::holdings::{Allocation, Holdings};
 use crate::kinds::resource_quota::measure::QuotaMeasure;
@@ -91,6 +92,7 @@ impl TypeSpec {
             compiled: ArcSwapOption::from_pointee(CompiledVersion {
                 schema: None,
                 whole: None,
+                parts: PartSchemas::default(),
                 columns,
                 selectable: strategy.selectable(),
             }),
@@ -147,12 +149,12 @@ impl TypeSpec {
         let listed = stored.versions();
         let storage_version = stored.storage_version().ok_or("spec.versions has no storage version")?;
         let proposed = proposed_subresources(tree);
-        let whole = stored.annotation(ANNOTATION);
+        let schemas = [ANNOTATION, SUBRESOURCES_ANNOTATION].map(|name| stored.annotation(name));
         let versions = listed
             .iter()
             .map(|version| {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-                let (epoch, shape) = epoch_and_shape(version, stored.preserve_unknown_fields(), whole);
+                let (epoch, shape) = epoch_and_shape(version, stored.preserve_unknown_fields(), schemas);
                 let scale = version.at(&["subresources", "scale"]).filter(|scale| !scale.is_null());
                 let scale = scale.or_else(|| proposed.get(&name)?.get("scale"));
                 let same =
@@ -203,13 +205,14 @@ impl TypeSpec {
                 valid_selectors: by_proposal,
                 sorted_lists: SortedLists::of(stored),
                 canonical_forms: CanonicalForms::of(stored),
+                subresources: Arc::new(DeclaredSubresources::of(stored)),
             }),
             strategy,
         })
     }
 
     /// The subresources that a version has an endpoint for.
-    pub fn subresources<'a>(&'a self, version: &str) -> impl Iterator<Item = Subresource> + use<'a> {
+    pub fn subresources<'a>(&'a self, version: &'a str) -> impl Iterator<Item = Subresource> + use<'a> {
         let built_in: &[Subresource] = match self.registration {
             None => self.strategy.subresources(),
             Some(_) => &[],
@@ -218,7 +221,39 @@ impl TypeSpec {
         let status = registered.is_some_and(|v| v.status);
         let scale = registered.is_some_and(|v| v.scale.is_some());
         let registered = [(status, Subresource::Status), (scale, Subresource::Scale)];
-        built_in.iter().copied().chain(registered.into_iter().filter_map(|(has, of)| has.then_some(of)))
+        let registered = registered.into_iter().filter_map(|(has, of)| has.then_some(of));
+        let declared = self.declared_subresources().into_iter();
+        let declared = declared.flat_map(move |declared| declared.of_version(version));
+        let declared = declared.map(|(name, _)| Subresource::Declared(name));
+        built_in.iter().copied().chain(registered).chain(declared)
+    }
+
+    /// The subresource of a path's segment, whether the type has it or not; `None` if none is called so.
+    #[must_use]
+    pub fn subresource(&self, name: &str) -> Option<Subresource> {
+        match self.is_typed() {
+            true => Subresource::parse(name),
+            false => Subresource::of_registered(name),
+        }
+    }
+
+    /// The verbs of a subresource in a version, in upstream's order.
+    #[must_use]
+    pub fn verbs_of(&self, version: &str, subresource: Subresource) -> &'static [&'static str] {
+        self.part(version, subresource).map_or_else(|| subresource.verbs(), Part::verbs)
+    }
+
+    /// The subresources that its registration declares, if any.
+    #[must_use]
+    pub fn declared_subresources(&self) -> Option<&DeclaredSubresources> {
+        self.registration.as_ref().map(|r| &*r.subresources).filter(|declared| !declared.is_empty())
+    }
+
+    /// The part of an object that a subresource of a version is, if its registration declares it.
+    #[must_use]
+    pub fn part(&self, version: &str, subresource: Subresource) -> Option<&Part> {
+        let Subresource::Declared(name) = subresource else { return None };
+        self.declared_subresources()?.part(version, name)
     }
 
     /// A version by its name, served or not.

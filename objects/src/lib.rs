@@ -11,6 +11,7 @@ mod catalogue;
 pub mod conversion;
 pub mod conversion_rules;
 mod declared;
+pub mod declared_subresources;
 pub mod error;
 mod field_path;
 #[cfg(test)]
@@ -52,5 +53,5 @@ pub use object::{StoredObject, Translated};
 pub use plan::{FOREGROUND, ORPHAN, Removal, has_finalizer, held_by, mark_deleted};
 pub use propagation::Propagation;
 pub use stored_registration::{StoredCondition, StoredRegistration};
-pub use subresource::Subresource;
+pub use subresource::{Subresource, SubresourceName};
 pub use version::VersionSpec;

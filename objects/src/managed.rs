@@ -1,5 +1,6 @@
 //! The managers of written fields (KEP-555): a type as the field manager sees it.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, up
 use kindom_schema::merge::{MergeType, built_in};
 
 use crate::conversion::Conversion;
+use crate::declared_subresources::confine_configuration;
 use crate::error::{FieldConflict, PlanError};
 use crate::holdings::NOTHING;
 use crate::metadata::metadata_mut;
@@ -57,7 +59,7 @@ impl<'a> FieldManager<'a> {
         Scope {
             versions: self,
             gvk: &self.gvk,
-            subresource: self.cx.subresource.map_or("", Subresource::name),
+            subresource: self.cx.subresource.as_ref().map_or("", Subresource::name),
             now: self.cx.now,
         }
     }
@@ -84,14 +86,16 @@ impl<'a> FieldManager<'a> {
         manager: &str,
         force: bool,
     ) -> Result<Value, PlanError> {
-        let canonical = self.cx.spec.canonical_forms().map(|forms| {
-            let mut patch = patch.clone();
-            forms.take(&mut patch);
-            patch
-        });
-        let patch = canonical.as_ref().unwrap_or(patch);
-        let mut object = apply(&self.scope(), live, patch, manager, force).map_err(refused)?;
-        self.cx.spec.strategy.complete_applied(self.cx, &mut object).map_err(PlanError::Internal)?;
+        let spec = self.cx.spec;
+        let mut patch = Cow::Borrowed(patch);
+        if spec.declared_subresources().is_some() {
+            confine_configuration(self.cx, patch.to_mut());
+        }
+        if let Some(forms) = spec.canonical_forms() {
+            forms.take(patch.to_mut());
+        }
+        let mut object = apply(&self.scope(), live, &patch, manager, force).map_err(refused)?;
+        spec.strategy.complete_applied(self.cx, &mut object).map_err(PlanError::Internal)?;
         Ok(object)
     }
 

@@ -19,6 +19,7 @@ use kindom_api::Value;
 
 use crate::admission::Operation;
 use crate::conversion::Conversion;
+use crate::declared_subresources::confine;
 use crate::error::PlanError;
 use crate::managed::{FieldManager, Managing};
 use crate::metadata::metadata_mut;
@@ -52,10 +53,10 @@ impl Replaced {
 }
 
 /// Records the managers of an object of the request's version that replaces another (none for a create), and brings it into
-/// the form that plans are made on.
+/// the form that plans are made on. What its endpoint does not write is as it was.
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for fields that the stored form cannot hold.
+/// [`PlanError::Invalid`] for fields that the stored form cannot hold, and as for a write that cannot be confined to its endpoint.
 pub fn manage(
     cx: &RuleContext<'_>,
     mut object: Value,
@@ -65,6 +66,7 @@ pub fn manage(
     let manager = FieldManager::new(cx);
     let shown = replaced.map(Replaced::shown);
     let Conversion::Faces(faces) = &cx.spec.conversion else {
+        confine(cx, &mut object, shown)?;
         if let Some(forms) = cx.spec.canonical_forms() {
             forms.take(&mut object);
         }

@@ -14,6 +14,7 @@ use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::{Key, Revision};
 
+use crate::declared_subresources::confine;
 use crate::error::PlanError;
 use crate::holdings::{Holdings, HoldingsChange};
 use crate::metadata::metadata_mut;
@@ -192,6 +193,7 @@ pub fn create(
     let (name, _) = name_for_create(&object, input.name_suffix);
     let admitted = cx.spec.strategy.admit(cx, &mut object, None);
     admitted.map_err(|message| PlanError::Forbidden { name, message })?;
+    confine(cx, &mut object, None)?;
     take_forms(cx, &mut object);
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
     let mut errors = cx.spec.strategy.validate(cx, &object);
@@ -277,6 +279,7 @@ pub fn update(
     let (name, strategy) = (input.name, &cx.spec.strategy);
     let admitted = strategy.admit(cx, &mut object, Some(old));
     admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
+    confine(cx, &mut object, Some(old))?;
     take_forms(cx, &mut object);
     let mut object = prepare_update(cx, input, object, old)?;
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {

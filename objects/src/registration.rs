@@ -6,6 +6,7 @@ use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::canonical_forms::CanonicalForms;
+use crate::declared_subresources::DeclaredSubresources;
 use crate::sorted_lists::SortedLists;
 
 /// The registration that a type comes from.
@@ -29,6 +30,8 @@ pub struct Registration {
     pub sorted_lists: SortedLists,
     /// The forms that values of its objects are stored in.
     pub canonical_forms: CanonicalForms,
+    /// The subresources that it declares.
+    pub subresources: Arc<DeclaredSubresources>,
 }
 
 /// The annotation of a registration whose value `"true"` freezes its objects: writes to them are refused (T-54).

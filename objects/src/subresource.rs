@@ -1,5 +1,7 @@
 //! The subresources that a kind may have, and what each of them is: its name, its verbs, the kind of its body.
 
+use std::fmt;
+
 use kindom_api::{GroupVersionKind, scale};
 
 /// A part of an object with an endpoint of its own.
@@ -23,6 +25,48 @@ pub enum Subresource {
     EphemeralContainers,
     /// `/resize`: the resources of a pod's containers.
     Resize,
+    /// One that a registration declares.
+    Declared(SubresourceName),
+}
+
+/// The name of a subresource that a registration declares, of lower-case letters, digits and `-`. It is copied as a whole, so that a write
+/// keeps what it was authorized for while registrations change.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SubresourceName {
+    /// Filled up with zeros.
+    bytes: [u8; Self::BYTES_MAX],
+}
+
+impl SubresourceName {
+    /// The most bytes of a name.
+    pub const BYTES_MAX: usize = 32;
+
+    /// A name; none if the text cannot be one.
+    #[must_use]
+    pub fn new(name: &str) -> Option<Self> {
+        let is_letter = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
+        let is_edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+        let text = name.as_bytes();
+        if !text.iter().all(is_letter) || !is_edge(text.first()) || !is_edge(text.last()) {
+            return None;
+        }
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        Some(Self { bytes })
+    }
+
+    /// The name: `approval`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let end = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(self.bytes.len());
+        self.bytes.get(..end).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for SubresourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The description of a subresource.
@@ -63,8 +107,12 @@ const TABLE: [Entry; 9] = [
 const EVERYTHING: [&str; 3] = ["metadata", "spec", "status"];
 
 impl Subresource {
-    fn entry(self) -> &'static Entry {
-        match self {
+    /// Those that versions of a registration have by its `spec`.
+    pub const OF_REGISTRATIONS: [Self; 2] = [Self::Status, Self::Scale];
+
+    /// Its entry; none if a registration declares it.
+    fn entry(&self) -> Option<&'static Entry> {
+        Some(match self {
             Self::Status => &TABLE[0],
             Self::Scale => &TABLE[1],
             Self::Finalize => &TABLE[2],
@@ -74,10 +122,11 @@ impl Subresource {
             Self::Eviction => &TABLE[6],
             Self::EphemeralContainers => &TABLE[7],
             Self::Resize => &TABLE[8],
-        }
+            Self::Declared(_) => return None,
+        })
     }
 
-    /// The subresource of a path's segment; `None` if no kind has it.
+    /// The subresource of a path's segment, of a kind that is built in; `None` if no such kind has it.
     ///
     /// ```
     /// use kindom_objects::Subresource;
@@ -89,23 +138,39 @@ impl Subresource {
         TABLE.iter().find(|entry| entry.name == name).map(|entry| entry.of)
     }
 
-    /// Its segment in a path: `status`.
+    /// The subresource of a path's segment, of a registered type, whether it has it or not; `None` if none can be called so.
+    ///
+    /// ```
+    /// use kindom_objects::Subresource;
+    /// assert_eq!(Subresource::of_registered("scale"), Some(Subresource::Scale));
+    /// assert!(matches!(Subresource::of_registered("resize"), Some(Subresource::Declared(_))));
+    /// ```
     #[must_use]
-    pub fn name(self) -> &'static str {
-        self.entry().name
+    pub fn of_registered(name: &str) -> Option<Self> {
+        let own = Self::OF_REGISTRATIONS.into_iter().find(|own| own.name() == name);
+        own.or_else(|| SubresourceName::new(name).map(Self::Declared))
     }
 
-    /// Its verbs, in upstream's order.
+    /// Its segment in a path: `status`.
     #[must_use]
-    pub fn verbs(self) -> &'static [&'static str] {
-        self.entry().verbs
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Declared(name) => name.as_str(),
+            _ => self.entry().map_or("", |entry| entry.name),
+        }
+    }
+
+    /// Its verbs, in upstream's order, unless a registration declares it.
+    #[must_use]
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
+        self.entry().map_or(&[], |entry| entry.verbs)
     }
 
     /// The top-level fields that a write through an endpoint, of the object itself for `None`, does not set (`GetResetFields`
     /// of a kind that has a status).
     #[must_use]
     pub fn reset_fields(through: Option<Self>) -> &'static [&'static str] {
-        through.map_or(&["status"], |through| through.entry().reset)
+        through.map_or(&["status"], |through| through.entry().map_or(&[], |entry| entry.reset))
     }
 
     /// The kind of its body, if it is not the object's.
@@ -116,7 +181,12 @@ impl Subresource {
             Self::Token => Some(GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest")),
             Self::Binding => Some(GroupVersionKind::new("", "", "Binding")),
             Self::Eviction => Some(GroupVersionKind::new("policy", "v1", "Eviction")),
-            Self::Status | Self::Finalize | Self::Approval | Self::EphemeralContainers | Self::Resize => None,
+            Self::Status
+            | Self::Finalize
+            | Self::Approval
+            | Self::EphemeralContainers
+            | Self::Resize
+            | Self::Declared(_) => None,
         }
     }
 }
@@ -128,8 +198,18 @@ mod tests {
     #[test]
     fn every_subresource_is_in_the_table_once() {
         for of in TABLE.map(|entry| entry.of) {
-            assert_eq!(of.entry().of, of);
+            assert_eq!(of.entry().unwrap().of, of);
             assert_eq!(Subresource::parse(of.name()), Some(of));
+        }
+    }
+
+    #[test]
+    fn a_declared_name_is_kept_as_it_is() {
+        for name in ["a", "approval", "a-1", &"x".repeat(32)] {
+            assert_eq!(SubresourceName::new(name).unwrap().as_str(), name);
+        }
+        for wrong in ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "\0", "\u{e9}", &"x".repeat(33)] {
+            assert_eq!(SubresourceName::new(wrong), None, "{wrong}");
         }
     }
 }

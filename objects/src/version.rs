@@ -14,6 +14,7 @@ use kindom_schema::whole::{self, WholeSchema};
 
 use crate::StoredObject;
 use crate::declared::Declared;
+use crate::declared_subresources::{DeclaredSubresources, PartSchemas};
 use crate::seal::Shape;
 use crate::stored_registration::StoredRegistration;
 
@@ -48,6 +49,8 @@ pub struct CompiledVersion {
     pub schema: Option<Arc<Schema>>,
     /// The registration's whole schema ([`whole::ANNOTATION`]); or the mistake in it, if another program stored it.
     pub whole: Option<Result<WholeSchema, String>>,
+    /// The schemas of the subresources that its registration declares.
+    pub parts: PartSchemas,
     /// Its table.
     pub columns: Columns,
     /// The fields that lists and watches can select by, beside those of every type.
@@ -107,11 +110,11 @@ impl VersionSpec {
 /// Counts the changes of the code that prunes and defaults: objects of an earlier one are pruned and defaulted again.
 const RULES: &[u8] = b"1";
 
-/// [`VersionSpec::epoch`] and [`VersionSpec::shape`] of a version; `whole` is the text of its registration's whole schema.
+/// [`VersionSpec::epoch`] and [`VersionSpec::shape`] of a version; `others` are the texts of its registration's other schemas.
 pub fn epoch_and_shape(
     version: &Value,
     preserve_unknown_fields: Option<&Value>,
-    whole: Option<&str>,
+    others: [Option<&str>; 2],
 ) -> (u64, Shape) {
     let mut text = RULES.to_vec();
     let write = |part: Option<&Value>, text: &mut Vec<u8>| part.unwrap_or(&Value::Null).write_to(text);
@@ -122,7 +125,7 @@ pub fn epoch_and_shape(
         write(version.get(part), &mut text);
     }
     let mut hasher = DefaultHasher::new();
-    (text, whole).hash(&mut hasher);
+    (text, others).hash(&mut hasher);
     (hasher.finish() | 1, shape)
 }
 
@@ -166,7 +169,14 @@ pub fn compile(registration: StoredRegistration<'_>, version: &str) -> Result<Co
         .map(SelectableField::new)
         .collect();
     let whole = registration.annotation(whole::ANNOTATION).map(WholeSchema::compile);
-    Ok(CompiledVersion { schema: Some(schema), whole, columns: Columns::compile(&columns), selectable })
+    let parts = DeclaredSubresources::of(registration).schemas(version);
+    Ok(CompiledVersion {
+        schema: Some(schema),
+        whole,
+        parts,
+        columns: Columns::compile(&columns),
+        selectable,
+    })
 }
 
 #[cfg(test)]

@@ -339,6 +339,16 @@ fn planned_on(object: &mut Value, again: bool) -> Value {
     if again { object.clone() } else { std::mem::take(object) }
 }
 
+/// A registration may have ceased to declare the subresource that a write was let in through.
+fn refuse_without_part(cx: &RuleContext<'_>, target: &Target<'_>) -> Result<(), WriteError> {
+    match target.subresource {
+        Some(through @ Subresource::Declared(_)) if cx.spec.part(cx.version_name, through).is_none() => {
+            Err(PlanError::NotFound { name: target.name.to_owned() }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
 impl ResourceHandle {
     /// Carries out a write of one object, however often it loses a race, until the deadline. With `may_strip`, an object
     /// that is too large is tried once more without its managedFields.
@@ -368,6 +378,7 @@ impl ResourceHandle {
                 allocation.seed = self.deps().entropy.uuid_v4();
             }
             let cx = rules.context(target, &options.user, &allocation);
+            refuse_without_part(&cx, target)?;
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
                 None => None,

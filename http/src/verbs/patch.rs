@@ -101,6 +101,10 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();
+        // A patch of a part sees that part: it could tell of other fields.
+        let part = cx.subresource.and_then(|through| cx.spec.part(cx.version_name, through));
+        let part = part.filter(|_| !old.is_null()).map(|part| part.of(old));
+        let old = part.as_ref().unwrap_or(old);
         match &patch {
             Err(error) => Err(refused(error.clone())),
             Ok(Decoded::Plain(patch)) => patched(cx, patch, old, validation, &name, &mut warnings),

@@ -35,6 +35,7 @@ mod credentials;
 mod crowds;
 mod damage;
 mod declared_conversion;
+mod declared_subresources;
 mod delegation;
 mod deletion;
 mod demo;

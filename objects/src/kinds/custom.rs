@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::{coerce_metadata, validate_object_meta, validate_object_meta_update};
 use kindom_api::names::split_api_version;
-use kindom_api::{Map, Value};
 use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 use kindom_schema::whole;
 
+use crate::declared_subresources::{self, as_before};
 use crate::kinds::generation;
 use crate::metadata::metadata_mut;
 use crate::{RuleContext, Strategy, Subresource};
@@ -69,11 +70,16 @@ fn is_changed(cx: &RuleContext<'_>, object: &Value, old: &Value) -> bool {
     if cx.spec.registration.as_ref().is_some_and(|r| r.generation_of_spec) {
         return object.get("spec") != old.get("spec");
     }
-    let fields =
-        |o: &'_ Value| o.as_object().map_or(0, |map| map.len() - usize::from(map.contains_key("metadata")));
+    let skips_status = has_status(cx);
+    let is_skipped = |field: &str| field == "metadata" || field == STATUS && skips_status;
+    let fields = |o: &'_ Value| {
+        let skipped =
+            ["metadata", STATUS].into_iter().filter(|field| is_skipped(field) && o.get(field).is_some());
+        o.as_object().map_or(0, |map| map.len() - skipped.count())
+    };
     let same = fields(object) == fields(old)
         && object.as_object().is_some_and(|map| {
-            map.iter().all(|(field, value)| field == "metadata" || old.get(field) == Some(value))
+            map.iter().all(|(field, value)| is_skipped(field) || old.get(field) == Some(value))
         });
     !same
 }
@@ -111,26 +117,11 @@ fn new_whole_errors(
 /// A write to `/status` changes nothing else but who manages what (`status_strategy.go`, `PrepareForUpdate`; S-18, S-28).
 /// The revision that it is based on has been checked.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
-    const OWN: [&str; 2] = ["managedFields", "resourceVersion"];
-    let status = object.as_object_mut().and_then(|map| map.remove("status"));
-    let metadata = metadata_mut(object);
-    let own = OWN.map(|field| (field, metadata.remove(field)));
-    // managedFields are a large part of an object, so do not copy the old list first.
-    let kept = old.as_object().into_iter().flat_map(Map::iter).filter(|(name, _)| *name != "status");
-    let kept = kept.map(|(name, value)| match value {
-        Value::Object(metadata) if name == "metadata" => {
-            let kept = metadata.iter().filter(|(name, _)| !OWN.contains(name));
-            (name, Value::Object(kept.map(|(name, value)| (name, value.clone())).collect()))
-        }
-        value => (name, value.clone()),
-    });
-    *object = Value::Object(kept.collect());
-    let metadata = metadata_mut(object);
-    for (field, value) in own.into_iter().filter_map(|(field, value)| Some((field, value?))) {
-        metadata.insert(field, value);
-    }
+    let status = object.as_object_mut().and_then(|map| map.remove(STATUS));
+    let kept = as_before(old, metadata_mut(object), &["managedFields", "resourceVersion"], Some(STATUS));
+    *object = kept;
     if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
-        map.insert("status", status);
+        map.insert(STATUS, status);
     }
 }
 
@@ -211,7 +202,8 @@ impl Strategy for CustomObjects {
         if cx.subresource == Some(Subresource::Status) {
             return keep_all_but_status(object, old);
         }
-        if let Some(map) = object.as_object_mut().filter(|_| has_status(cx)) {
+        let is_part = matches!(cx.subresource, Some(Subresource::Declared(_)));
+        if let Some(map) = object.as_object_mut().filter(|_| has_status(cx) && !is_part) {
             match old.get("status") {
                 Some(status) => drop(map.insert("status", status.clone())),
                 None => drop(map.remove("status")),
@@ -250,7 +242,11 @@ impl Strategy for CustomObjects {
             _ => schema.validate_update_telling(object, old, others),
         };
         warnings.extend(let_through.iter().map(ToString::to_string));
-        if errors.is_empty() { new_whole_errors(cx, object, old, warnings) } else { errors }
+        if !errors.is_empty() {
+            return errors;
+        }
+        let errors = new_whole_errors(cx, object, old, warnings);
+        if errors.is_empty() { declared_subresources::errors(cx, object) } else { errors }
     }
 
     /// Upstream stores an apply's object as it was merged, and reads it as any other stored object. A status that was

@@ -228,7 +228,7 @@ impl<'a> Admitting<'a> {
         Attributes {
             operation,
             place: place(self.spec(), self.target.version, self.target.subresource),
-            subresource: self.target.subresource.map_or("", Subresource::name),
+            subresource: self.target.subresource.as_ref().map_or("", Subresource::name),
             namespace: if self.is_of_namespaces() { name } else { self.target.namespace.unwrap_or_default() },
             name,
             user: &self.options.user,

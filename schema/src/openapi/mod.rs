@@ -49,6 +49,15 @@ pub struct GroupVersionDoc<'a> {
     pub version: &'a str,
 }
 
+/// A subresource that is a part of an object.
+#[derive(Debug, Clone)]
+pub struct DocumentedPart {
+    /// `approval`.
+    pub name: String,
+    /// `true` if it can be written.
+    pub is_written: bool,
+}
+
 /// A type in a document.
 #[derive(Debug, Clone)]
 pub struct TypeDoc<'a> {
@@ -68,6 +77,8 @@ pub struct TypeDoc<'a> {
     pub status: bool,
     /// `true` if it has a scale subresource.
     pub scale: bool,
+    /// The subresources that its registration declares.
+    pub parts: Vec<DocumentedPart>,
     /// The JSON paths of `selectableFields`: `.spec.size`.
     pub selectable_fields: Vec<&'a str>,
     /// `true` if the type is built in: its fields are known without a schema.

@@ -123,6 +123,20 @@ pub(super) fn add(
             paths.insert(format!("{object}/{subresource}"), builder.path(operations, &["name", "pretty"]));
         }
     }
+    for part in &doc.parts {
+        let mut operations = builder.object_operations(&titled(&part.name), own);
+        operations.retain(|(method, _)| part.is_written || *method == "get");
+        paths.insert(format!("{object}/{}", part.name), builder.path(operations, &["name", "pretty"]));
+    }
+}
+
+/// A name as operations have it: `CanaryPause` for `canary-pause`.
+fn titled(name: &str) -> String {
+    let words = name.split('-').map(|word| {
+        let (first, rest) = word.split_at_checked(1).unwrap_or_default();
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect()
 }
 
 struct Builder<'a> {

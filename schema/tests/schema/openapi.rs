@@ -188,6 +188,7 @@ fn all_built_in() -> Vec<Type<'static>> {
         schema: None,
         status: true,
         scale: false,
+        parts: Vec::new(),
         selectable_fields: Vec::new(),
         built_in: true,
         declaration: None,

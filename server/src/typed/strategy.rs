@@ -105,7 +105,7 @@ impl<'a> Context<'a> {
 
     /// The subresource that is written through, such as `status`; none for the object itself.
     #[must_use]
-    pub fn subresource(&self) -> Option<&'static str> {
-        self.rules.subresource.map(Subresource::name)
+    pub fn subresource(&self) -> Option<&str> {
+        self.rules.subresource.as_ref().map(Subresource::name)
     }
 }

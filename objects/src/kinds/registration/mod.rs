@@ -176,6 +176,6 @@ impl Faces for Views {
         old: Option<&Value>,
         subresource: Option<Subresource>,
     ) -> Result<Value, ErrorList> {
-        face(self.0, version).read(object, old, subresource.map(Subresource::name))
+        face(self.0, version).read(object, old, subresource.as_ref().map(Subresource::name))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::canonical_forms::{CANONICAL_FORMS_ANNOTATION, CanonicalForms};
 use crate::conversion_rules::{DeclaredConversion, RULES_ANNOTATION};
+use crate::declared_subresources::{DeclaredSubresources, SUBRESOURCES_ANNOTATION};
 use crate::propagation::Propagation;
 use crate::registration::{
     CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
@@ -131,6 +132,7 @@ fn policies(crd: &CustomResourceDefinition, old: Option<&CustomResourceDefinitio
         errors.push(field::Error::invalid(&annotations.key(SORTED_LISTS_ANNOTATION), paths, why));
     }
     canonical_forms(crd, old, &annotations, errors);
+    subresources(crd, old, &annotations, errors);
     conversion_rules(crd, old, &annotations, errors);
     let whole = |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(whole::ANNOTATION).cloned();
     if let Some(text) = whole(crd).filter(|text| old.and_then(whole).as_ref() != Some(text))
@@ -153,6 +155,22 @@ fn canonical_forms(
         && let Some(why) = CanonicalForms::check(&text, StoredRegistration::new(&crd.to_value()))
     {
         errors.push(field::Error::invalid_part(&annotations.key(CANONICAL_FORMS_ANNOTATION), why));
+    }
+}
+
+/// Checks declared subresources that are new.
+fn subresources(
+    crd: &CustomResourceDefinition,
+    old: Option<&CustomResourceDefinition>,
+    annotations: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let declared =
+        |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(SUBRESOURCES_ANNOTATION).cloned();
+    if let Some(text) = declared(crd).filter(|text| old.and_then(declared).as_ref() != Some(text))
+        && let Some(why) = DeclaredSubresources::check(&text, StoredRegistration::new(&crd.to_value()))
+    {
+        errors.push(field::Error::invalid_part(&annotations.key(SUBRESOURCES_ANNOTATION), why));
     }
 }
 

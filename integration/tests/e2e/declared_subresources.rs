@@ -1,0 +1,335 @@
+//! Subresources that a registration declares: parts of an object with endpoints of their own (B-52).
+
+use kindom_integration::{Answer, Client, Random, Server, count};
+use serde_json::{Value, json};
+
+use crate::support::{CRDS, crd, object, refused, register};
+
+const GROUP: &str = "shop.example.com";
+const ORDERS: &str = "/apis/shop.example.com/v1/namespaces/default/orders";
+const ANNOTATION: &str = "kindom.dev/subresources";
+
+fn orders(subresources: &Value) -> Value {
+    let mut registration = crd(GROUP, "orders", "Order", "Namespaced");
+    registration["metadata"]["annotations"] = json!({ANNOTATION: subresources.to_string()});
+    let v1 = &mut registration["spec"]["versions"][0];
+    v1["subresources"] = json!({"status": {}});
+    v1["additionalPrinterColumns"] = json!([
+        {"name": "Approved", "type": "boolean", "jsonPath": ".spec.approved"},
+        {"name": "Price", "type": "integer", "jsonPath": ".spec.price"},
+    ]);
+    v1["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "required": ["price"], "properties": {
+            "price": {"type": "integer", "maximum": 1000}, "secret": {"type": "string"},
+            "approved": {"type": "boolean"}, "approver": {"type": "string", "default": "nobody"},
+            "size": {"type": "object", "properties": {"cpu": {"type": "integer"}, "memory": {"type": "integer"}}},
+            "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}, "seen": {"type": "integer"}}},
+    }});
+    registration
+}
+
+fn declared() -> Value {
+    json!({
+        "approval": {"writes": [".spec.approved", ".spec.approver"], "reads": [".spec.price"], "exclusive": true,
+            "schema": {"properties": {"spec": {"if": {"properties": {"approved": {"const": true}}, "required": ["approved"]},
+                "then": {"properties": {"price": {"maximum": 100}}}}}}},
+        "resize": {"writes": [".spec.size"]},
+        "sight": {"writes": [".status.seen"], "exclusive": true},
+        "price": {"reads": [".spec.price"]},
+        "loose": {"writes": [".spec.any.deep"]},
+    })
+}
+
+fn order() -> Value {
+    let mut order = object(GROUP, "Order", "one", json!({"price": 50, "secret": "s3cret", "approved": true}));
+    order["metadata"]["labels"] = json!({"secret": "s3cret"});
+    order
+}
+
+async fn started() -> (Server, Client) {
+    let server = Server::start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &orders(&declared())).await;
+    (server, client)
+}
+
+fn one(subresource: &str) -> String {
+    match subresource {
+        "" => format!("{ORDERS}/one"),
+        subresource => format!("{ORDERS}/one/{subresource}"),
+    }
+}
+
+async fn read(client: &Client, subresource: &str) -> Value {
+    client.get(&one(subresource)).await.unwrap().expect_status(200).unwrap().json()
+}
+
+async fn applied(client: &Client, path: &str, configuration: &Value) -> Answer {
+    let request = client.request("PATCH", path);
+    request.body("application/apply-patch+yaml", configuration.to_string()).send().await.unwrap()
+}
+
+/// The managers of an object: by whom, through what.
+fn managers(object: &Value) -> Vec<(String, String, Value)> {
+    let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    entries.iter().map(|e| (text(e, "manager"), text(e, "subresource"), e["fieldsV1"].clone())).collect()
+}
+
+/// B-52: a part shows and writes its fields alone, and who writes them elsewhere leaves them as they are.
+#[tokio::test]
+async fn a_part_of_an_object_has_an_endpoint_of_its_own() {
+    let (server, client) = started().await;
+    let created = client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap().json();
+    // What is the part's alone is not created, and has its default.
+    assert_eq!(created["spec"], json!({"price": 50, "secret": "s3cret", "approver": "nobody"}));
+    let shown = read(&client, "approval").await;
+    assert_eq!(shown["spec"], json!({"price": 50, "approver": "nobody"}));
+    assert!(!shown.to_string().contains("s3cret"), "{shown}");
+    let names: Vec<&String> = shown["metadata"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["creationTimestamp", "generation", "name", "namespace", "resourceVersion", "uid"]);
+
+    // PUT with what was read, and more that does not count.
+    let mut approved = shown.clone();
+    approved["spec"] = json!({"approved": true, "price": 1, "secret": "other", "approver": "ann"});
+    approved["metadata"]["labels"] = json!({"a": "b"});
+    let answer = client.put(&one("approval"), &approved).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(answer["spec"], json!({"approved": true, "price": 50, "approver": "ann"}));
+    let stored = read(&client, "").await;
+    let spec = json!({"price": 50, "secret": "s3cret", "approved": true, "approver": "ann"});
+    assert_eq!((&stored["spec"], &stored["metadata"]["labels"]), (&spec, &order()["metadata"]["labels"]));
+    assert_eq!(stored["metadata"]["generation"], 2);
+    let through: Vec<_> =
+        managers(&stored).into_iter().filter(|(_, through, _)| through == "approval").collect();
+    let [(_, _, fields)] = through.as_slice() else { panic!("{through:?}") };
+    assert_eq!(*fields, json!({"f:spec": {"f:approved": {}, "f:approver": {}}}));
+    // It is based on a state that is not there any more.
+    refused(client.put(&one("approval"), &approved).await, 409, "Conflict", "the object has been modified");
+    // And what is left out goes, or gets its default.
+    let mut withdrawn = answer.clone();
+    withdrawn["spec"] = json!({});
+    let answer = client.put(&one("approval"), &withdrawn).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(answer["spec"], json!({"price": 50, "approver": "nobody"}));
+
+    // Elsewhere they stay as they are: by PUT, a patch, an apply, and the status.
+    client
+        .merge_patch(&one("approval"), &json!({"spec": {"approved": true}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    let mut put = read(&client, "").await;
+    put["spec"] = json!({"price": 60, "approved": false, "approver": "eve"});
+    let put = client.put(&one(""), &put).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(put["spec"], json!({"price": 60, "approved": true, "approver": "nobody"}));
+    let patch = json!([{"op": "remove", "path": "/spec/approved"}, {"op": "replace", "path": "/spec/price", "value": 70}]);
+    let patched = client.json_patch(&one(""), &patch).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(patched["spec"], json!({"price": 70, "approved": true, "approver": "nobody"}));
+    let applied = json!({"apiVersion": "shop.example.com/v1", "kind": "Order", "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"price": 70, "approved": false}});
+    server
+        .kubectl_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &applied.to_string())
+        .await
+        .unwrap()
+        .success()
+        .unwrap();
+    let after = read(&client, "").await;
+    assert_eq!(after["spec"], patched["spec"]);
+    let of_apply = managers(&after).into_iter().find(|(manager, _, _)| manager == "kubectl").unwrap();
+    assert_eq!(of_apply.2, json!({"f:spec": {"f:price": {}}}));
+    let status = json!({"status": {"phase": "x", "seen": 9}});
+    client.merge_patch(&one("status"), &status).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(read(&client, "").await["status"], json!({"phase": "x"}));
+    let seen = client.merge_patch(&one("sight"), &status).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(seen["status"], json!({"seen": 9}));
+    let both = read(&client, "").await;
+    assert_eq!(both["status"], json!({"phase": "x", "seen": 9}));
+    assert_eq!(both["metadata"]["generation"], after["metadata"]["generation"], "the status is not counted");
+}
+
+/// kubectl knows a subresource of this name; discovery and OpenAPI have all.
+#[tokio::test]
+async fn clients_find_declared_subresources() {
+    let (server, client) = started().await;
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+    let patch = ["patch", "order", "one", "--subresource=resize", "--type=merge", "-p"];
+    let patch: Vec<&str> = patch.into_iter().chain([r#"{"spec":{"size":{"cpu":2},"price":1}}"#]).collect();
+    server.kubectl(&patch).await.unwrap();
+    let shown = server.kubectl(&["get", "order", "one", "--subresource=resize", "-o", "json"]).await.unwrap();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["spec"], json!({"size": {"cpu": 2}}));
+    assert_eq!(read(&client, "").await["spec"]["price"], 50);
+    let table =
+        server.kubectl(&["get", "order", "one", "--subresource=resize", "--no-headers"]).await.unwrap();
+    assert_eq!(table.split_whitespace().collect::<Vec<_>>(), ["one"]);
+    let raw = server.kubectl(&["get", "--raw", &one("price")]).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&raw).unwrap()["spec"], json!({"price": 50}));
+
+    let resources = client.get("/apis/shop.example.com/v1").await.unwrap().json();
+    let listed = resources["resources"].as_array().unwrap().iter();
+    let listed: Vec<_> =
+        listed.map(|of| (of["name"].clone(), of["kind"].clone(), of["verbs"].clone())).collect();
+    let verbs = json!(["get", "patch", "update"]);
+    for (name, verbs) in [("approval", &verbs), ("resize", &verbs), ("price", &json!(["get"]))] {
+        assert!(
+            listed.contains(&(json!(format!("orders/{name}")), json!("Order"), verbs.clone())),
+            "{listed:?}"
+        );
+    }
+    let document = client.get("/openapi/v3/apis/shop.example.com/v1").await.unwrap().json();
+    let path = |name: &str| {
+        let path = format!("/apis/shop.example.com/v1/namespaces/{{namespace}}/orders/{{name}}/{name}");
+        let operations = document["paths"][path].as_object().cloned().unwrap_or_default();
+        operations.keys().filter(|key| *key != "parameters").cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (path("approval"), path("price")),
+        (["get", "patch", "put"].map(str::to_owned).to_vec(), vec!["get".to_owned()])
+    );
+
+    refused(client.put(&one("price"), &order()).await, 405, "MethodNotAllowed", "update is not supported");
+    refused(client.delete(&one("approval")).await, 405, "MethodNotAllowed", "");
+    refused(client.get(&one("refund")).await, 404, "NotFound", "");
+    refused(
+        client.get(&format!("{ORDERS}/two/approval")).await,
+        404,
+        "NotFound",
+        "orders.shop.example.com \"two\" not found",
+    );
+    refused(
+        client.merge_patch(&format!("{ORDERS}/two/approval"), &json!({})).await,
+        404,
+        "NotFound",
+        "\"two\" not found",
+    );
+}
+
+/// Who may patch a part alone learns nothing else by it, and changes nothing else.
+#[tokio::test]
+async fn a_part_is_no_way_to_the_rest() {
+    let (_server, client) = started().await;
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+    let before = read(&client, "").await;
+    for (patch, code) in [
+        (json!([{"op": "test", "path": "/spec/secret", "value": "s3cret"}]), 422),
+        (json!([{"op": "test", "path": "/metadata/labels/secret", "value": "s3cret"}]), 422),
+        (json!([{"op": "copy", "from": "/spec/secret", "path": "/spec/approver"}]), 200),
+        (json!([{"op": "move", "from": "/metadata/labels/secret", "path": "/spec/approver"}]), 422),
+        (json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]), 200),
+        (json!([{"op": "add", "path": "/metadata/finalizers", "value": ["a.b/c"]}]), 200),
+        (json!([{"op": "add", "path": "/metadata/deletionTimestamp", "value": "2020-01-01T00:00:00Z"}]), 200),
+        (
+            json!([{"op": "replace", "path": "/spec", "value": {"secret": "x", "price": 3, "approver": "nobody"}}]),
+            200,
+        ),
+        (json!([{"op": "add", "path": "/status", "value": {"phase": "x", "seen": 1}}]), 200),
+    ] {
+        client.json_patch(&one("approval"), &patch).await.unwrap().expect_status(code).unwrap();
+        assert_eq!(read(&client, "").await, before, "{patch}");
+    }
+    let apply = |spec: Value| json!({"apiVersion": "shop.example.com/v1", "kind": "Order", "metadata": {"name": "one", "labels": {"a": "b"}}, "spec": spec});
+    let path = format!("{}?fieldManager=m&force=true", one("approval"));
+    let sent = apply(json!({"approved": true, "secret": "x", "price": 7}));
+    let answer = applied(&client, &path, &sent).await.expect_status(200).unwrap().json();
+    assert_eq!(answer["spec"], json!({"approved": true, "price": 50, "approver": "nobody"}));
+    let after = read(&client, "").await;
+    assert_eq!(after["spec"]["secret"], "s3cret");
+    let mine = managers(&after).into_iter().find(|(manager, _, _)| manager == "m").unwrap();
+    assert_eq!((mine.1.as_str(), mine.2), ("approval", json!({"f:spec": {"f:approved": {}}})));
+    // What is not applied any more goes.
+    applied(&client, &path, &apply(json!({}))).await.expect_status(200).unwrap();
+    assert_eq!(read(&client, "").await["spec"], before["spec"]);
+
+    // Its own schema, and the version's.
+    client.merge_patch(&one(""), &json!({"spec": {"price": 500}})).await.unwrap().expect_status(200).unwrap();
+    let dear = client.merge_patch(&one("approval"), &json!({"spec": {"approved": true}})).await;
+    refused(dear, 422, "Invalid", "spec.price");
+    refused(
+        client.merge_patch(&one("approval"), &json!({"spec": {"approved": 1}})).await,
+        422,
+        "Invalid",
+        "spec.approved",
+    );
+    // A value without the maps around it, from either side.
+    client
+        .merge_patch(&one("loose"), &json!({"spec": {"any": {"deep": 1}}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    assert_eq!(read(&client, "loose").await["spec"], json!({"any": {"deep": 1}}));
+}
+
+/// A registration whose declaration is wrong is refused for it, and one that changes changes what is served.
+#[tokio::test]
+async fn wrong_declarations_say_what_is_wrong() {
+    let (_server, client) = started().await;
+    for (wrong, why) in [
+        (json!([]), "must be a map of names and declarations"),
+        (
+            json!({"Approval": {"writes": [".spec.price"]}}),
+            "\"Approval\" must be at most 32 lower-case letters",
+        ),
+        (json!({"status": {"writes": [".spec.price"]}}), "status is declared in spec.versions"),
+        (json!({"a": 1}), "a must be a map"),
+        (json!({"a": {}}), "a must have paths in writes or reads"),
+        (json!({"a": {"write": []}}), "a.write: must be writes, reads, exclusive, versions or schema"),
+        (json!({"a": {"writes": ["spec"]}}), "a.writes: must be a path such as"),
+        (
+            json!({"a": {"writes": [".metadata.labels"]}}),
+            "a.writes: must not be in apiVersion, kind or metadata",
+        ),
+        (json!({"a": {"writes": [".spec.list[].x"]}}), "a.writes: must lead to one value: .spec.list[].x"),
+        (
+            json!({"a": {"writes": [".spec.size"], "reads": [".spec.size.cpu"]}}),
+            "a names .spec.size.cpu twice, or what is in it",
+        ),
+        (json!({"a": {"writes": [".spec.none"]}}), "a: .spec.none is not in the schema of version v1"),
+        (json!({"a": {"reads": [".spec.price"], "exclusive": true}}), "a is exclusive, and writes nothing"),
+        (json!({"a": {"reads": [".spec.price"], "versions": ["v9"]}}), "a.versions: there is no version v9"),
+        (json!({"a": {"writes": [".spec.price"], "schema": {"type": 1}}}), "a.schema "),
+    ] {
+        let status = refused(client.post(CRDS, &orders(&wrong)).await, 422, "Invalid", why);
+        assert_eq!(
+            status["details"]["causes"][0]["field"],
+            format!("metadata.annotations[{ANNOTATION}]"),
+            "{wrong}"
+        );
+    }
+}
+
+/// Random writes through parts and the object, by their own rules and no others'.
+#[tokio::test]
+async fn random_writes_change_what_their_endpoint_writes() {
+    let (_server, client) = started().await;
+    let mut random = Random::new(11);
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+    let mut model = json!({"price": 50, "secret": "s3cret", "approver": "nobody"});
+    for round in 0..count(150, 3_000) {
+        let spec = json!({"price": random.below(90), "approved": random.below(2) == 0, "approver": format!("a{}", random.below(3)),
+            "size": {"cpu": random.below(4)}, "secret": format!("s{}", random.below(3))});
+        let endpoint = random.text(&["", "approval", "resize", "sight"]);
+        let body = json!({"spec": spec, "status": {"seen": round}});
+        let written: &[&str] = match endpoint {
+            "" => &["price", "size", "secret"],
+            "approval" => &["approved", "approver"],
+            "resize" => &["size"],
+            _ => &[],
+        };
+        let answer = if random.below(2) == 0 {
+            client.merge_patch(&one(endpoint), &body).await
+        } else {
+            let mut whole = read(&client, endpoint).await;
+            whole["spec"] = spec.clone();
+            whole["status"] = body["status"].clone();
+            client.put(&one(endpoint), &whole).await
+        };
+        answer.unwrap().expect_status(200).unwrap();
+        for field in written {
+            model[field] = spec[field].clone();
+        }
+        assert_eq!(read(&client, "").await["spec"], model, "{round} {endpoint:?} {body}");
+    }
+}
