@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kindom_api::Value;
 use kindom_api::user::User;
+use kindom_objects::webhook_client::WebhookClient;
 use kindom_schema::openapi::RemoteDoc;
 
 use crate::fallback::DelegatedAnswer;
@@ -22,7 +23,7 @@ use crate::request_info::RequestInfo;
 /// The pieces of a body. An error breaks it off.
 pub type Pieces = BoxStream<'static, Result<Bytes, std::io::Error>>;
 
-/// A request for a group-version of another server. Its user is authenticated and may make it.
+/// A request for a group-version of another server, or for a subresource that another program serves. Its user is authenticated and may make it.
 pub struct Forwarded {
     /// The API group.
     pub group: String,
@@ -101,6 +102,13 @@ pub trait Aggregator: Send + Sync {
     /// Forwards a request; never called for a group-version that is not another server's. The answer to an upgrade is 101 with
     /// what the other server sends as its body.
     fn forward(&self, request: Forwarded) -> BoxFuture<'static, DelegatedAnswer>;
+
+    /// Forwards a request to the program that serves a subresource, in the same way.
+    fn forward_to(
+        &self,
+        program: &Arc<WebhookClient>,
+        request: Forwarded,
+    ) -> BoxFuture<'static, DelegatedAnswer>;
 }
 
 /// The group-version of a request, if it is another server's.

@@ -8,6 +8,8 @@ use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
 use kindom_api::User;
 use kindom_codec::{Format, protobuf};
+use kindom_objects::declared_subresources::DeclaredSubresource;
+use kindom_objects::webhook_client::WebhookClient;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::ReadError;
@@ -64,8 +66,16 @@ impl Call<'_> {
     }
 
     /// The verbs of the subresource that the path names; none without one.
-    pub(crate) fn verbs_through(&self) -> Option<&'static [&'static str]> {
+    pub(crate) fn verbs_through(&self) -> Option<&[&'static str]> {
         Some(self.spec.verbs_of(&self.info.resource.version, self.subresource()?))
+    }
+
+    /// The program that serves the subresource which the path names, if it is another.
+    pub(crate) fn program(&self) -> Option<&Arc<WebhookClient>> {
+        match self.spec.declared(&self.info.resource.version, self.subresource()?)? {
+            DeclaredSubresource::Endpoint(endpoint) => Some(&endpoint.webhook),
+            DeclaredSubresource::Part(_) => None,
+        }
     }
 
     pub(crate) fn resource(&self) -> GroupResource {

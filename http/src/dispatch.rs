@@ -16,12 +16,13 @@ use kindom_actor_kit::{DEAR, Deadline, Flow, turn};
 use kindom_api::GroupVersionResource;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
-use kindom_objects::Subresource;
-use kindom_resource_actor::Knowledge;
+use kindom_objects::webhook_client::WebhookClient;
+use kindom_objects::{Subresource, TypeSpec};
+use kindom_resource_actor::{Freshness, Knowledge};
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use crate::aggregate::elsewhere;
+use crate::aggregate::{Aggregator, elsewhere};
 use crate::app::App;
 use crate::authn::{
     AccessQuestion, Attributes, Peer, Presented, Unauthorized, Unreviewed, authorize, refuse_impersonation,
@@ -31,7 +32,7 @@ use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::{self, HEADER_BYTES};
 use crate::fallback::delegate;
-use crate::forward::{self, forward};
+use crate::forward::{self, Destination, Forwarding, forward};
 use crate::head::Head;
 use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;
@@ -251,20 +252,9 @@ async fn answer(
     if let Some(aggregator) = &state.aggregator
         && let Some((group, version)) = elsewhere(&**aggregator, info)
     {
-        let address = peer.and_then(Peer::address).map(|address| address.ip());
-        let client = forward::Client { user, address, audit_id: asked.audit_id.as_ref() };
-        let authenticator = &state.authenticator;
-        let answer = forward(
-            &**aggregator,
-            request,
-            (group, version),
-            client,
-            payload,
-            |header| authenticator.is_of_a_proxy(header),
-            forward::has_no_end(info),
-        );
+        let sent = SentOn { state, asked, peer, user };
         // Boxed, as above.
-        let answer = Box::pin(answer).await;
+        let answer = Box::pin(sent.to(&**aggregator, Destination::Version(group, version), payload)).await;
         let may_refuse = matches!(request.method().as_str(), "GET" | "HEAD");
         return match answer.upgraded() {
             Ok(upgraded) => Ok(upgraded),
@@ -314,6 +304,16 @@ async fn answer(
                 token_in_protocol,
             };
             with_deprecation(&call, allowed(&call))?;
+            if let Some(program) = call.program() {
+                // Boxed, as above.
+                let user = Arc::clone(&call.user);
+                let sent = SentOn { state, asked, peer, user };
+                let answer = Box::pin(served_elsewhere(&call, program, sent, payload)).await?;
+                return match answer.upgraded() {
+                    Ok(upgraded) => Ok(upgraded),
+                    Err(answer) => delivered(answer, permit, held, &call.share, false),
+                };
+            }
             if is_watch {
                 return watched(call, payload).await;
             }
@@ -365,6 +365,50 @@ async fn answer(
             delivered(answer?, permit, held, &of_connection, may_refuse)
         }
     }
+}
+
+/// A request that another server answers.
+struct SentOn<'a> {
+    state: &'a Arc<State>,
+    asked: &'a Asked,
+    peer: Option<&'a Peer>,
+    user: Arc<User>,
+}
+
+impl SentOn<'_> {
+    async fn to(
+        self,
+        aggregator: &dyn Aggregator,
+        destination: Destination<'_>,
+        payload: Payload,
+    ) -> Forwarding {
+        let Self { state, asked, peer, user } = self;
+        let address = peer.and_then(Peer::address).map(|address| address.ip());
+        let client = forward::Client { user, address, audit_id: asked.audit_id.as_ref() };
+        let is_of_a_proxy = |header: &str| state.authenticator.is_of_a_proxy(header);
+        let has_no_end = asked.info.as_ref().is_ok_and(forward::has_no_end);
+        forward(aggregator, &asked.head, destination, client, payload, is_of_a_proxy, has_no_end).await
+    }
+}
+
+/// The answer of the program that serves a subresource, of an object that is there.
+async fn served_elsewhere(
+    call: &Call<'_>,
+    program: &Arc<WebhookClient>,
+    sent: SentOn<'_>,
+    payload: Payload,
+) -> Result<Forwarding, Failure> {
+    let name = call.info.required_name()?;
+    let key = TypeSpec::object_key(call.namespace(), name);
+    let found = call.handle.read(&key, Freshness::Latest, call.deadline).await;
+    if found.map_err(|error| call.read_failure(error))?.is_none() {
+        return Err(Failure::NotFound(call.resource(), name.to_owned()));
+    }
+    let Some(aggregator) = &call.state.aggregator else {
+        let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
+        return Err(RequestError::Unavailable(why.to_owned()).into());
+    };
+    Ok(sent.to(&**aggregator, Destination::Program(program), payload).await)
 }
 
 /// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.
@@ -549,6 +593,7 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     }
     match (info.verb, through) {
         (Verb::Create, Some(_)) if creates_through => Ok(()),
+        (Verb::Delete, Some(_)) if call.program().is_some() => Ok(()),
         (Verb::Create | Verb::Delete | Verb::DeleteCollection, Some(_))
         | (Verb::Proxy | Verb::Unknown, _) => Err(info.method_not_supported().into()),
         _ => Ok(()),

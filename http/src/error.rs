@@ -18,6 +18,9 @@ pub enum RequestError {
     /// 504: a step of the request did not end in time (apiserver `pkg/endpoints/handlers/finisher`, 1.37).
     #[error("request did not complete within requested timeout - context deadline exceeded")]
     Late,
+    /// 503: nobody can be asked who would answer.
+    #[error("{0}")]
+    Unavailable(String),
     /// 404: a built-in type does not have the resource that the path names.
     #[error("the server could not find the requested resource")]
     NoSuchResource,

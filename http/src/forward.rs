@@ -12,6 +12,7 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use futures::stream::{StreamExt as _, unfold};
 use kindom_api::user::User;
+use kindom_objects::webhook_client::WebhookClient;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -38,6 +39,14 @@ pub(crate) fn has_no_end(info: &RequestInfo) -> bool {
         if info.verb == Verb::Watch || STREAMS.contains(&info.subresource.as_str()))
 }
 
+/// The server that a request is sent on to.
+pub(crate) enum Destination<'a> {
+    /// That of a group-version.
+    Version(&'a str, &'a str),
+    /// A program that serves a subresource.
+    Program(&'a Arc<WebhookClient>),
+}
+
 /// The client of a request that is sent on.
 pub(crate) struct Client<'a> {
     pub(crate) user: Arc<User>,
@@ -49,7 +58,7 @@ pub(crate) struct Client<'a> {
 pub(crate) async fn forward(
     to: &dyn Aggregator,
     request: &Head,
-    (group, version): (&str, &str),
+    destination: Destination<'_>,
     client: Client<'_>,
     payload: Payload,
     is_of_a_proxy: impl Fn(&str) -> bool,
@@ -68,6 +77,10 @@ pub(crate) async fn forward(
     let announced = header_of(request, header::CONTENT_LENGTH).parse().ok();
     let end = if !upgrades && runs_on(request) { Some(announced.unwrap_or(0)) } else { None };
     let headers = request.headers().iter().filter(|(name, _)| !is_of_a_proxy(name.as_str()));
+    let (group, version) = match destination {
+        Destination::Version(group, version) => (group, version),
+        Destination::Program(_) => ("", ""),
+    };
     let forwarded = Forwarded {
         group: group.to_owned(),
         version: version.to_owned(),
@@ -85,7 +98,11 @@ pub(crate) async fn forward(
     };
     let has_end = !has_no_end && !upgrades;
     let deadline = Instant::now() + REQUEST_TIMEOUT;
-    let answer = to.forward(forwarded).await;
+    let answer = match destination {
+        Destination::Version(..) => to.forward(forwarded),
+        Destination::Program(program) => to.forward_to(program, forwarded),
+    };
+    let answer = answer.await;
     let is_upgrade = answer.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
     let is_bare = request.method() == "HEAD" || matches!(answer.status, 204 | 304);
     let mut builder = Builder::new(answer.status);

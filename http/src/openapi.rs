@@ -16,7 +16,7 @@ use kindom_objects::{Declared, Subresource, TypeSpec};
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::ResourceHandle;
 use kindom_schema::openapi::{
-    Document, DocumentedPart, Format, GroupVersionDoc, RemoteDoc, TypeDoc, preserves_unknown_fields,
+    DeclaredEndpoint, Document, Format, GroupVersionDoc, RemoteDoc, TypeDoc, preserves_unknown_fields,
     selectable_fields, structural_schema,
 };
 use sha2::{Digest as _, Sha512};
@@ -67,7 +67,7 @@ impl Described {
                 preserve_unknown_fields: preserves_unknown_fields(registration),
                 status: spec.subresources(version).any(|of| of == Subresource::Status),
                 scale: spec.subresources(version).any(|of| of == Subresource::Scale),
-                parts: parts(spec, version),
+                declared: declared(spec, version),
                 selectable_fields: selectable_fields(registration, version),
                 built_in: spec.is_typed(),
                 only_created: spec.strategy.answers_creates(),
@@ -92,23 +92,21 @@ impl Described {
                 names.list_kind,
                 spec.namespaced(),
                 env!("CARGO_PKG_VERSION"),
-                spec.subresources(version)
-                    .map(|of| (of, spec.verbs_of(version, of)))
-                    .map(|(of, verbs)| format!("{}{verbs:?}", of.name()))
-                    .collect::<Vec<_>>(),
+                spec.subresources(version).map(|of| of.name().to_owned()).collect::<Vec<_>>(),
             ));
         }
     }
 }
 
 /// The subresources that a registration declares, with their verbs.
-fn parts<'s>(spec: &'s TypeSpec, version: &'s str) -> Vec<DocumentedPart> {
+fn declared<'s>(spec: &'s TypeSpec, version: &'s str) -> Vec<DeclaredEndpoint<'s>> {
     let declared = spec.subresources(version).filter(|of| matches!(of, Subresource::Declared(_)));
-    let part = |of: Subresource| DocumentedPart {
+    let endpoint = |of: Subresource| DeclaredEndpoint {
         name: of.name().to_owned(),
-        is_written: spec.verbs_of(version, of).contains(&"update"),
+        verbs: spec.verbs_of(version, of),
+        is_part: spec.part(version, of).is_some(),
     };
-    declared.map(part).collect()
+    declared.map(endpoint).collect()
 }
 
 /// A part of a document.

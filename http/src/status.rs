@@ -150,6 +150,7 @@ fn request(error: RequestError) -> Status {
         RequestError::BadRequest(message) => Status::bad_request(message),
         RequestError::Internal(message) => plain_internal(message),
         RequestError::Late => Status::timeout(error, 0),
+        RequestError::Unavailable(why) => Status::service_unavailable(why),
         RequestError::NoSuchResource => Status::generic(404, "", &nothing, "", ""),
         RequestError::MethodNotAllowed => Status::generic(405, "", &nothing, "", ""),
         error @ (RequestError::ListNotAcceptable(_) | RequestError::ObjectNotAcceptable(_)) => {

@@ -1,16 +1,21 @@
 //! Subresources that a registration declares in [`SUBRESOURCES_ANNOTATION`], beside `/status` and `/scale` (B-52): parts of an object with an
-//! endpoint, verbs and managers of their own.
+//! endpoint, verbs and managers of their own, and endpoints that another program serves.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kindom_api::crd::WebhookClientConfig;
 use kindom_api::field::{self, Error, ErrorList};
 use kindom_api::{Map, Value, json};
+use kindom_schema::crd::webhook_errors;
 use kindom_schema::whole::WholeSchema;
+use serde::Deserialize;
 
-use crate::error::PlanError;
 use crate::field_path::{self, Path};
 use crate::metadata::metadata_mut;
 use crate::stored_registration::StoredRegistration;
-use crate::subresource::SubresourceName;
-use crate::{RuleContext, Subresource};
+use crate::subresource::{Subresource, SubresourceName};
+use crate::webhook_client::{WebhookClient, WebhookPlace};
 
 /// The annotation of a registration that declares subresources: `{"approval": {"writes": [".spec.approved"]}}`.
 pub const SUBRESOURCES_ANNOTATION: &str = "kindom.dev/subresources";
@@ -18,6 +23,8 @@ pub const SUBRESOURCES_ANNOTATION: &str = "kindom.dev/subresources";
 /// The most subresources of a type, and paths of one of them.
 const SUBRESOURCES_MAX: usize = 16;
 const PATHS_MAX: usize = 32;
+/// The deepest declaration: schemas may nest about as deep.
+const DEPTH_MAX: usize = 100;
 
 /// The metadata that a part shows: who the object is, and which state of it this is. Labels, annotations and managers may tell of other
 /// fields.
@@ -37,7 +44,24 @@ struct Declaration {
     name: SubresourceName,
     /// The versions that serve it; none for all.
     versions: Option<Vec<String>>,
-    part: Part,
+    of: DeclaredSubresource,
+}
+
+/// What a declared subresource is.
+#[derive(Debug)]
+pub enum DeclaredSubresource {
+    /// A part of the object.
+    Part(Part),
+    /// An endpoint of another program.
+    Endpoint(Endpoint),
+}
+
+/// An endpoint that another program serves: requests are sent on to it as they come (S-37).
+#[derive(Debug)]
+pub struct Endpoint {
+    verbs: Vec<&'static str>,
+    /// The program.
+    pub webhook: Arc<WebhookClient>,
 }
 
 /// The part of an object that a subresource reads and writes.
@@ -51,44 +75,83 @@ pub struct Part {
     schema: Option<String>,
 }
 
+impl DeclaredSubresource {
+    /// Its verbs, in upstream's order.
+    #[must_use]
+    pub fn verbs(&self) -> &[&'static str] {
+        match self {
+            Self::Part(part) => part.verbs(),
+            Self::Endpoint(endpoint) => &endpoint.verbs,
+        }
+    }
+}
+
 /// The schemas of a version's parts, or the mistakes in them, if another program stored them.
 #[derive(Debug, Default)]
 pub struct PartSchemas(Vec<(SubresourceName, Result<WholeSchema, String>)>);
 
+/// A declaration as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    writes: Vec<String>,
+    #[serde(default)]
+    reads: Vec<String>,
+    #[serde(default)]
+    exclusive: bool,
+    versions: Option<Vec<String>>,
+    schema: Option<serde_json::Value>,
+    webhook: Option<WebhookClientConfig>,
+    verbs: Option<BTreeSet<Verb>>,
+}
+
+/// A verb of an endpoint, in upstream's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verb {
+    Create,
+    Delete,
+    Get,
+    Patch,
+    Update,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Get => "get",
+            Self::Patch => "patch",
+            Self::Update => "update",
+        }
+    }
+}
+
 impl Declaration {
     fn parse(name: &str, declared: &Value) -> Result<Self, String> {
-        let at = |field: &str, why: &str| format!("{name}.{field}: {why}");
         let subresource = SubresourceName::new(name).ok_or_else(|| {
-            format!(
-                "{name:?} must be at most {} lower-case letters, digits and '-'",
-                SubresourceName::BYTES_MAX
-            )
+            let most = SubresourceName::BYTES_MAX;
+            format!("{name:?} must be at most {most} lower-case letters, digits and '-'")
         })?;
         if Subresource::OF_REGISTRATIONS.iter().any(|own| own.name() == name) {
             return Err(format!("{name} is declared in spec.versions"));
         }
-        let map = declared.as_object().ok_or_else(|| format!("{name} must be a map"))?;
-        let mut part = Part { writes: Vec::new(), reads: Vec::new(), exclusive: false, schema: None };
-        let mut versions = None;
-        for (field, value) in map.iter() {
-            match field {
-                "writes" => part.writes = paths(value).map_err(|why| at(field, &why))?,
-                "reads" => part.reads = paths(value).map_err(|why| at(field, &why))?,
-                "exclusive" => {
-                    part.exclusive = value.as_bool().ok_or_else(|| at(field, "must be true or false"))?;
-                }
-                "versions" => {
-                    let items = value.as_array().filter(|items| !items.is_empty());
-                    let names = items.map(|items| items.iter().map(|item| item.as_str().map(str::to_owned)));
-                    let names = names.and_then(Iterator::collect::<Option<Vec<_>>>);
-                    versions = Some(names.ok_or_else(|| at(field, "must be a list of versions"))?);
-                }
-                "schema" => part.schema = Some(value.to_string()),
-                _ => return Err(at(field, "must be writes, reads, exclusive, versions or schema")),
-            }
+        if !declared.nests_within(DEPTH_MAX) {
+            return Err(format!("{name}: must nest at most {DEPTH_MAX} levels deep"));
         }
-        part.check().map_err(|why| format!("{name} {why}"))?;
-        Ok(Self { name: subresource, versions, part })
+        let written: Written = json::from_value(declared).map_err(|error| format!("{name}: {error}"))?;
+        let versions = written.versions.clone();
+        if versions.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("{name}.versions: must have one"));
+        }
+        let webhook = declared.get("webhook").unwrap_or(&Value::Null);
+        let of = match &written.webhook {
+            Some(config) => Endpoint::of(&written, config, webhook).map(DeclaredSubresource::Endpoint),
+            None => Part::of_written(&written).map(DeclaredSubresource::Part),
+        };
+        Ok(Self { name: subresource, versions, of: of.map_err(|why| format!("{name}.{why}"))? })
     }
 
     fn is_in(&self, version: &str) -> bool {
@@ -98,12 +161,13 @@ impl Declaration {
     /// The mistake in it for a registration.
     fn misfit(&self, registration: StoredRegistration<'_>) -> Option<String> {
         let name = self.name.as_str();
-        if let Some(Err(why)) = self.part.schema.as_deref().map(WholeSchema::compile) {
-            return Some(format!("{name}.schema {why}"));
-        }
         let absent = |version: &&String| registration.version(version).is_none();
         if let Some(version) = self.versions.iter().flatten().find(absent) {
             return Some(format!("{name}.versions: there is no version {version}"));
+        }
+        let DeclaredSubresource::Part(part) = &self.of else { return None };
+        if let Some(Err(why)) = part.schema.as_deref().map(WholeSchema::compile) {
+            return Some(format!("{name}.schema {why}"));
         }
         registration.versions().iter().find_map(|version| {
             let of = version.text_at(&["name"]);
@@ -112,50 +176,104 @@ impl Declaration {
             }
             let keeps_all = registration.preserves_unknown_fields();
             let absent = |path: &&Path| !keeps_all && !path.is_in_schema(version);
-            let path = self.part.paths().find(absent)?;
+            let path = part.paths().find(absent)?;
             Some(format!("{name}: {path} is not in the schema of version {of}"))
         })
     }
 }
 
-fn paths(value: &Value) -> Result<Vec<Path>, String> {
-    let items = value.as_array().ok_or("must be a list of paths")?;
-    let path = |item: &Value| {
-        let path = Path::parse(item.as_str().ok_or_else(|| format!("must be a path, not {item}"))?)?;
+impl Endpoint {
+    fn of(written: &Written, config: &WebhookClientConfig, tree: &Value) -> Result<Self, String> {
+        let has_part = !written.writes.is_empty() || !written.reads.is_empty() || written.exclusive;
+        if has_part || written.schema.is_some() {
+            return Err("webhook: must be without writes, reads, exclusive and schema".to_owned());
+        }
+        let mut config = config.clone();
+        if let Some(service) = &mut config.service {
+            service.port.get_or_insert(443);
+        }
+        let errors = webhook_errors(&config, &field::Path::new("webhook"));
+        if !errors.is_empty() {
+            return Err(field::aggregate(&errors));
+        }
+        let webhook = WebhookClient::of(tree);
+        let path = match &webhook.place {
+            WebhookPlace::Url(url) => url.splitn(4, '/').nth(3),
+            WebhookPlace::Service { path, .. } => Some(path.as_str()),
+        };
+        if path.is_some_and(|path| !path.is_empty()) {
+            return Err("webhook: must have no path: requests keep theirs".to_owned());
+        }
+        let verbs = written.verbs.as_ref().filter(|verbs| !verbs.is_empty());
+        let verbs = verbs
+            .map_or_else(|| vec!["create", "get"], |verbs| verbs.iter().map(|verb| verb.name()).collect());
+        Ok(Self { verbs, webhook: Arc::new(webhook) })
+    }
+}
+
+fn paths(texts: &[String]) -> Result<Vec<Path>, String> {
+    let path = |text: &String| {
+        let path = Path::parse(text)?;
         if path.is_single() { Ok(path) } else { Err(format!("must lead to one value: {path}")) }
     };
-    items.iter().map(path).collect()
+    texts.iter().map(path).collect()
 }
 
 impl Part {
+    fn of_written(written: &Written) -> Result<Self, String> {
+        if written.verbs.is_some() {
+            return Err("verbs: only an endpoint of a webhook has them".to_owned());
+        }
+        let part = Self {
+            writes: paths(&written.writes).map_err(|why| format!("writes: {why}"))?,
+            reads: paths(&written.reads).map_err(|why| format!("reads: {why}"))?,
+            exclusive: written.exclusive,
+            schema: written.schema.as_ref().map(ToString::to_string),
+        };
+        part.check()?;
+        Ok(part)
+    }
+
     fn paths(&self) -> impl Iterator<Item = &Path> {
         self.writes.iter().chain(&self.reads)
+    }
+
+    /// A configuration of the part: what it writes, and of metadata what an apply looks at.
+    pub(crate) fn configuration(&self, patch: &Value) -> Value {
+        only(patch, &CONFIGURED, self.writes.iter())
+    }
+
+    /// Takes what the part writes out of a configuration of the object.
+    pub(crate) fn take_out(&self, patch: &mut Value) {
+        if let Value::Object(patch) = patch {
+            for path in &self.writes {
+                field_path::take(patch, path.fields());
+            }
+        }
     }
 
     fn check(&self) -> Result<(), String> {
         let paths: Vec<&Path> = self.paths().collect();
         if paths.is_empty() {
-            return Err("must have paths in writes or reads".to_owned());
+            return Err("writes: must have paths, or reads must".to_owned());
         }
         if paths.len() > PATHS_MAX {
-            return Err(format!("must have at most {PATHS_MAX} paths"));
+            return Err(format!("writes: must have at most {PATHS_MAX} paths, together with reads"));
         }
         for (at, path) in paths.iter().enumerate() {
             let within =
                 |(other, around): (usize, &&Path)| other != at && path.fields().starts_with(around.fields());
             if paths.iter().enumerate().any(within) {
-                return Err(format!("names {path} twice, or what is in it"));
+                return Err(format!("writes: {path} is named twice, or lies in another path"));
             }
         }
         match self.exclusive && self.writes.is_empty() {
-            true => Err("is exclusive, and writes nothing".to_owned()),
+            true => Err("exclusive: nothing is written".to_owned()),
             false => Ok(()),
         }
     }
 
-    /// The verbs of its endpoint, in upstream's order.
-    #[must_use]
-    pub fn verbs(&self) -> &'static [&'static str] {
+    fn verbs(&self) -> &'static [&'static str] {
         if self.writes.is_empty() { &["get"] } else { &["get", "patch", "update"] }
     }
 
@@ -166,7 +284,7 @@ impl Part {
     }
 
     /// Makes of an object that is written through the endpoint the one that was there, but for what the endpoint writes.
-    fn write(&self, object: &mut Value, old: &Value) -> ErrorList {
+    pub(crate) fn write(&self, object: &mut Value, old: &Value) -> ErrorList {
         let mut written = std::mem::take(object);
         let mut new = as_before(old, metadata_mut(&mut written), &WRITTEN, None);
         let mut errors = ErrorList::new();
@@ -180,7 +298,7 @@ impl Part {
     }
 
     /// Leaves what the endpoint writes as it was, in an object that is written elsewhere.
-    fn keep(&self, object: &mut Value, old: Option<&Value>) -> ErrorList {
+    pub(crate) fn keep(&self, object: &mut Value, old: Option<&Value>) -> ErrorList {
         let mut errors = ErrorList::new();
         for path in &self.writes {
             let kept = old.and_then(|old| field_path::get(old, path.fields()));
@@ -241,6 +359,20 @@ pub(crate) fn as_before(old: &Value, written: &mut Map, own: &[&str], without: O
     object
 }
 
+impl PartSchemas {
+    /// The errors in an object of the part of this name, which is `part`.
+    pub(crate) fn errors(&self, name: SubresourceName, part: &Part, object: &Value) -> ErrorList {
+        match self.0.iter().find(|(of, _)| *of == name).map(|(_, schema)| schema) {
+            None => ErrorList::new(),
+            Some(Ok(schema)) => schema.validate(&part.of(object)),
+            Some(Err(why)) => {
+                let why = format!("annotation {SUBRESOURCES_ANNOTATION} of its registration: schema {why}");
+                Error::forbidden(&field::Path::root(), why).into()
+            }
+        }
+    }
+}
+
 impl DeclaredSubresources {
     fn parse(text: &str) -> Result<Self, String> {
         let tree = json::parse(text.as_bytes()).map_err(|error| format!("must be JSON: {error}"))?;
@@ -277,88 +409,40 @@ impl DeclaredSubresources {
     }
 
     /// Those that a version serves, in the order of their names.
-    pub fn of_version<'d>(&'d self, version: &'d str) -> impl Iterator<Item = (SubresourceName, &'d Part)> {
-        self.0.iter().filter(move |of| of.is_in(version)).map(|of| (of.name, &of.part))
+    pub fn of_version<'d>(
+        &'d self,
+        version: &'d str,
+    ) -> impl Iterator<Item = (SubresourceName, &'d DeclaredSubresource)> {
+        self.0
+            .iter()
+            .filter(move |declared| declared.is_in(version))
+            .map(|declared| (declared.name, &declared.of))
+    }
+
+    /// The parts of an object that have fields for themselves.
+    pub(crate) fn exclusive<'d>(&'d self, version: &'d str) -> impl Iterator<Item = &'d Part> {
+        self.parts(version).map(|(_, part)| part).filter(|part| part.exclusive)
+    }
+
+    fn parts<'d>(&'d self, version: &'d str) -> impl Iterator<Item = (SubresourceName, &'d Part)> {
+        self.of_version(version).filter_map(|(name, of)| match of {
+            DeclaredSubresource::Part(part) => Some((name, part)),
+            DeclaredSubresource::Endpoint(_) => None,
+        })
     }
 
     /// Compiles the schemas of those that a version serves.
     #[must_use]
     pub fn schemas(&self, version: &str) -> PartSchemas {
         let compiled = |(name, part): (_, &Part)| Some((name, WholeSchema::compile(part.schema.as_deref()?)));
-        PartSchemas(self.of_version(version).filter_map(compiled).collect())
+        PartSchemas(self.parts(version).filter_map(compiled).collect())
     }
 
     /// The one of this name, if a version serves it.
-    pub(crate) fn part(&self, version: &str, name: SubresourceName) -> Option<&Part> {
-        self.0.iter().find(|of| of.name == name && of.is_in(version)).map(|of| &of.part)
-    }
-}
-
-/// The part that a write goes through, if it goes through one.
-fn written<'c>(cx: &RuleContext<'c>) -> Option<&'c Part> {
-    cx.spec.part(cx.version_name, cx.subresource?)
-}
-
-/// Confines a write to what its endpoint writes: one through a part to that part, one of the object or its status to what no part has for
-/// itself.
-///
-/// # Errors
-/// [`PlanError::Invalid`] for a part without the maps around it; [`PlanError::BadRequest`] for an object without room for its defaults.
-pub(crate) fn confine(
-    cx: &RuleContext<'_>,
-    object: &mut Value,
-    old: Option<&Value>,
-) -> Result<(), PlanError> {
-    let Some(declared) = cx.spec.declared_subresources() else { return Ok(()) };
-    let errors: ErrorList = match cx.subresource {
-        Some(Subresource::Declared(_)) => match (written(cx), old) {
-            (Some(part), Some(old)) => part.write(object, old),
-            _ => return Ok(()),
-        },
-        None | Some(Subresource::Status) => {
-            let parts = declared.of_version(cx.version_name).map(|(_, part)| part);
-            let exclusive = parts.filter(|part| part.exclusive);
-            let errors = exclusive.flat_map(|part| part.keep(object, old)).collect();
-            if old.is_none()
-                && let Some(schema) = &cx.version.schema
-            {
-                schema.fill_defaults(object).map_err(|error| PlanError::BadRequest(error.to_string()))?;
-            }
-            errors
-        }
-        Some(_) => return Ok(()),
-    };
-    let name = || object.text_at(&["metadata", "name"]).to_owned();
-    if errors.is_empty() { Ok(()) } else { Err(PlanError::Invalid { name: name(), errors }) }
-}
-
-/// Confines an apply's configuration in the same way.
-pub(crate) fn confine_configuration(cx: &RuleContext<'_>, patch: &mut Value) {
-    let Some(declared) = cx.spec.declared_subresources() else { return };
-    if let Some(part) = written(cx) {
-        *patch = only(patch, &CONFIGURED, part.writes.iter());
-    } else if matches!(cx.subresource, None | Some(Subresource::Status))
-        && let Value::Object(patch) = patch
-    {
-        let parts = declared.of_version(cx.version_name).map(|(_, part)| part);
-        for path in parts.filter(|part| part.exclusive).flat_map(|part| &part.writes) {
-            field_path::take(patch, path.fields());
-        }
-    }
-}
-
-/// The errors of a write in the schema of the part that it goes through.
-pub(crate) fn errors(cx: &RuleContext<'_>, object: &Value) -> ErrorList {
-    let (Some(part), Some(Subresource::Declared(name))) = (written(cx), cx.subresource) else {
-        return ErrorList::new();
-    };
-    match cx.version.parts.0.iter().find(|(of, _)| *of == name).map(|(_, schema)| schema) {
-        None => ErrorList::new(),
-        Some(Ok(schema)) => schema.validate(&part.of(object)),
-        Some(Err(why)) => {
-            let annotation =
-                format!("annotation {SUBRESOURCES_ANNOTATION} of its registration: schema {why}");
-            Error::forbidden(&field::Path::root(), annotation).into()
-        }
+    pub(crate) fn named(&self, version: &str, name: SubresourceName) -> Option<&DeclaredSubresource> {
+        self.0
+            .iter()
+            .find(|declared| declared.name == name && declared.is_in(version))
+            .map(|declared| &declared.of)
     }
 }

@@ -19,7 +19,9 @@ use crate::canonical_forms::CanonicalForms;
 use crate::conversion::{Conversion, Convert, Faces};
 use crate::conversion_rules::DeclaredConversion;
 use crate::declared::Declared;
-use crate::declared_subresources::{DeclaredSubresources, Part, PartSchemas, SUBRESOURCES_ANNOTATION};
+use crate::declared_subresources::{
+    DeclaredSubresource, DeclaredSubresources, Part, PartSchemas, SUBRESOURCES_ANNOTATION,
+};
 use crate::error::PlanError;
 use crate::holdings::{Allocation, Holdings};
 use crate::kinds::resource_quota::measure::QuotaMeasure;
@@ -239,8 +241,8 @@ impl TypeSpec {
 
     /// The verbs of a subresource in a version, in upstream's order.
     #[must_use]
-    pub fn verbs_of(&self, version: &str, subresource: Subresource) -> &'static [&'static str] {
-        self.part(version, subresource).map_or_else(|| subresource.verbs(), Part::verbs)
+    pub fn verbs_of(&self, version: &str, subresource: Subresource) -> &[&'static str] {
+        self.declared(version, subresource).map_or_else(|| subresource.verbs(), DeclaredSubresource::verbs)
     }
 
     /// The subresources that its registration declares, if any.
@@ -249,11 +251,20 @@ impl TypeSpec {
         self.registration.as_ref().map(|r| &*r.subresources).filter(|declared| !declared.is_empty())
     }
 
+    /// The declaration of a subresource of a version, if its registration has one.
+    #[must_use]
+    pub fn declared(&self, version: &str, subresource: Subresource) -> Option<&DeclaredSubresource> {
+        let Subresource::Declared(name) = subresource else { return None };
+        self.declared_subresources()?.named(version, name)
+    }
+
     /// The part of an object that a subresource of a version is, if its registration declares it.
     #[must_use]
     pub fn part(&self, version: &str, subresource: Subresource) -> Option<&Part> {
-        let Subresource::Declared(name) = subresource else { return None };
-        self.declared_subresources()?.part(version, name)
+        match self.declared(version, subresource)? {
+            DeclaredSubresource::Part(part) => Some(part),
+            DeclaredSubresource::Endpoint(_) => None,
+        }
     }
 
     /// A version by its name, served or not.

@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod canonical_forms;
 mod catalogue;
+mod confinement;
 pub mod conversion;
 pub mod conversion_rules;
 mod declared;

@@ -9,8 +9,8 @@ use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
+use crate::confinement::confine_configuration;
 use crate::conversion::Conversion;
-use crate::declared_subresources::confine_configuration;
 use crate::error::{FieldConflict, PlanError};
 use crate::holdings::NOTHING;
 use crate::metadata::metadata_mut;

@@ -18,8 +18,8 @@
 use kindom_api::Value;
 
 use crate::admission::Operation;
+use crate::confinement::confine;
 use crate::conversion::Conversion;
-use crate::declared_subresources::confine;
 use crate::error::PlanError;
 use crate::managed::{FieldManager, Managing};
 use crate::metadata::metadata_mut;

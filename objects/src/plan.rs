@@ -14,7 +14,7 @@ use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::{Key, Revision};
 
-use crate::declared_subresources::confine;
+use crate::confinement::confine;
 use crate::error::PlanError;
 use crate::holdings::{Holdings, HoldingsChange};
 use crate::metadata::metadata_mut;

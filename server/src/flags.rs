@@ -553,8 +553,8 @@ pub(crate) struct AggregatorFlags {
     /// The address of a service that APIServices or webhooks name; may be given more than once.
     #[arg(long, value_name = "NAMESPACE/NAME:PORT=HOST:PORT", value_parser = service)]
     pub(crate) service_resolver: Vec<Service>,
-    /// The hosts that an APIService's annotation kindom.dev/url may name, each HOST for any port or HOST:PORT. The proxy's
-    /// certificate is shown to them.
+    /// The hosts that an APIService's annotation kindom.dev/url and the webhook of a declared subresource may name, each HOST for
+    /// any port or HOST:PORT. The proxy's certificate is shown to them.
     #[arg(long, value_delimiter = ',', value_name = "HOST,...", value_parser = not_blank)]
     pub(crate) aggregator_allowed_hosts: Vec<String>,
     /// Answers 502 where another API server redirects a request; if false, the redirect is passed on.

@@ -258,7 +258,7 @@ fn documents() {
             preserve_unknown_fields: false,
             status: true,
             scale: true,
-            parts: Vec::new(),
+            declared: Vec::new(),
             selectable_fields: vec![".spec.colour"],
             built_in: false,
             declaration: None,

@@ -2,9 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
 
 /// A folder for the files that flags name.
 pub(crate) struct Files(TempDir);
@@ -40,6 +46,21 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self { certificate: params.self_signed(&key).unwrap(), key }
+    }
+
+    /// Takes connections of TLS for a server of this name.
+    pub(crate) fn acceptor(&self, name: &str) -> TlsAcceptor {
+        let (certificate, key) = self.issue(name, ExtendedKeyUsagePurpose::ServerAuth);
+        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        );
+        TlsAcceptor::from(Arc::new(config.unwrap()))
+    }
+
+    /// Its certificate, as a caBundle has it.
+    pub(crate) fn bundle(&self) -> String {
+        STANDARD.encode(self.certificate.pem())
     }
 
     /// A certificate for a server or a client of this name, and its key, both PEM.

@@ -1,7 +1,22 @@
-//! Subresources that a registration declares: parts of an object with endpoints of their own (B-52).
+//! Subresources that a registration declares: parts of an object with endpoints of their own, and endpoints of other programs (B-52,
+//! S-37).
 
-use kindom_integration::{Answer, Client, Random, Server, count};
-use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use kindom_integration::{Answer, Client, Random, Server, ServerOptions, count};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::authority::Authority;
 
 use crate::support::{CRDS, crd, object, refused, register};
 
@@ -273,9 +288,30 @@ async fn wrong_declarations_say_what_is_wrong() {
             "\"Approval\" must be at most 32 lower-case letters",
         ),
         (json!({"status": {"writes": [".spec.price"]}}), "status is declared in spec.versions"),
-        (json!({"a": 1}), "a must be a map"),
-        (json!({"a": {}}), "a must have paths in writes or reads"),
-        (json!({"a": {"write": []}}), "a.write: must be writes, reads, exclusive, versions or schema"),
+        (json!({"a": 1}), "a: invalid type: integer `1`, expected struct"),
+        (json!({"a": {}}), "a.writes: must have paths, or reads must"),
+        (
+            json!({"a": {"write": []}}),
+            "a: unknown field `write`, expected one of `writes`, `reads`, `exclusive`, `versions`",
+        ),
+        (json!({"a": {"webhook": {"url": "http://a.b"}}}), "a.webhook.url: Invalid value: \"http\""),
+        (
+            json!({"a": {"webhook": {"url": "https://a.b/c"}}}),
+            "a.webhook: must have no path: requests keep theirs",
+        ),
+        (
+            json!({"a": {"webhook": {}}}),
+            "a.webhook: Required value: exactly one of url or service is required",
+        ),
+        (
+            json!({"a": {"webhook": {"url": "https://a.b"}, "verbs": ["list"]}}),
+            "a: unknown variant `list`, expected one of `create`",
+        ),
+        (
+            json!({"a": {"webhook": {"url": "https://a.b"}, "writes": [".spec.price"]}}),
+            "a.webhook: must be without writes, reads",
+        ),
+        (json!({"a": {"verbs": ["get"]}}), "a.verbs: only an endpoint of a webhook has them"),
         (json!({"a": {"writes": ["spec"]}}), "a.writes: must be a path such as"),
         (
             json!({"a": {"writes": [".metadata.labels"]}}),
@@ -284,11 +320,12 @@ async fn wrong_declarations_say_what_is_wrong() {
         (json!({"a": {"writes": [".spec.list[].x"]}}), "a.writes: must lead to one value: .spec.list[].x"),
         (
             json!({"a": {"writes": [".spec.size"], "reads": [".spec.size.cpu"]}}),
-            "a names .spec.size.cpu twice, or what is in it",
+            "a.writes: .spec.size.cpu is named twice, or lies in another path",
         ),
         (json!({"a": {"writes": [".spec.none"]}}), "a: .spec.none is not in the schema of version v1"),
-        (json!({"a": {"reads": [".spec.price"], "exclusive": true}}), "a is exclusive, and writes nothing"),
+        (json!({"a": {"reads": [".spec.price"], "exclusive": true}}), "a.exclusive: nothing is written"),
         (json!({"a": {"reads": [".spec.price"], "versions": ["v9"]}}), "a.versions: there is no version v9"),
+        (json!({"a": {"reads": [".spec.price"], "versions": []}}), "a.versions: must have one"),
         (json!({"a": {"writes": [".spec.price"], "schema": {"type": 1}}}), "a.schema "),
     ] {
         let status = refused(client.post(CRDS, &orders(&wrong)).await, 422, "Invalid", why);
@@ -332,4 +369,155 @@ async fn random_writes_change_what_their_endpoint_writes() {
         }
         assert_eq!(read(&client, "").await["spec"], model, "{round} {endpoint:?} {body}");
     }
+}
+
+/// A program that answers with what it was sent, and sends back what comes over an upgraded connection.
+struct Echo {
+    port: u16,
+    bundle: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Echo {
+    async fn start(name: &str) -> Self {
+        let authority = Authority::new("echo");
+        let acceptor = authority.acceptor(name);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let connection = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service_fn(echo));
+                    let _ = connection.with_upgrades().await;
+                });
+            }
+        });
+        Self { port, bundle: authority.bundle(), task }
+    }
+}
+
+async fn echo(mut request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.headers().contains_key("upgrade") {
+        let upgraded = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded.await.unwrap()));
+            let _ = tokio::io::copy(&mut from, &mut to).await;
+        });
+        let answer =
+            Response::builder().status(101).header("Upgrade", "websocket").header("Connection", "Upgrade");
+        return Ok(answer.body(Full::default()).unwrap());
+    }
+    let headers: Map<String, Value> = request
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap_or_default())))
+        .collect();
+    let (method, path) = (request.method().to_string(), request.uri().to_string());
+    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let shown =
+        json!({"method": method, "path": path, "headers": headers, "body": String::from_utf8_lossy(&body)});
+    let answer = Response::builder().status(if path.contains("teapot") { 418 } else { 200 });
+    Ok(answer.header("Content-Type", "application/json").body(Full::from(shown.to_string())).unwrap())
+}
+
+/// Requests for an endpoint of another program go there as they came, from whoever may send them.
+#[tokio::test]
+async fn another_program_serves_an_endpoint() {
+    let echo = Echo::start("echo.default.svc").await;
+    let elsewhere = Echo::start("127.0.0.1").await;
+    let resolver = format!("default/echo:443=127.0.0.1:{}", echo.port);
+    let server = ServerOptions::default().args(&["--service-resolver", &resolver]).start().await.unwrap();
+    let client = server.client().unwrap();
+    let service = json!({"service": {"namespace": "default", "name": "echo"}, "caBundle": echo.bundle});
+    let declared = json!({
+        "exec": {"webhook": service, "verbs": ["get", "create"]},
+        "log": {"webhook": service, "verbs": ["get", "update", "patch", "delete"]},
+        "away": {"webhook": {"service": {"namespace": "default", "name": "none"}, "caBundle": echo.bundle}},
+        "wrong": {"webhook": {"service": {"namespace": "default", "name": "echo"}, "caBundle": elsewhere.bundle}},
+        "url": {"webhook": {"url": format!("https://127.0.0.1:{}", elsewhere.port), "caBundle": elsewhere.bundle}},
+    });
+    register(&client, &orders(&declared)).await;
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+
+    let path = format!("{}/deeper?command=ls&x=%2F", one("exec"));
+    let sent =
+        client.request("POST", &path).header("Authorization", "Bearer x").header("X-Remote-User", "root");
+    let sent = sent.header("X-Mine", "stays").body("text/strange", "a body");
+    let answer = sent.send().await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(
+        (&answer["method"], &answer["path"], &answer["body"]),
+        (&json!("POST"), &json!(path), &json!("a body"))
+    );
+    let headers = &answer["headers"];
+    assert_eq!(
+        (&headers["x-remote-user"], &headers["x-mine"]),
+        (&json!("kubernetes-admin"), &json!("stays"))
+    );
+    assert_eq!((&headers["content-type"], headers.get("authorization")), (&json!("text/strange"), None));
+    for (method, verb) in [("PUT", "update"), ("PATCH", "patch"), ("DELETE", "delete"), ("GET", "get")] {
+        let answer =
+            client.request(method, &one("log")).send().await.unwrap().expect_status(200).unwrap().json();
+        assert_eq!(answer["method"], method);
+        if verb != "get" {
+            refused(
+                client.request(method, &one("exec")).send().await,
+                405,
+                "MethodNotAllowed",
+                "is not supported",
+            );
+        }
+    }
+    let raw = server.kubectl(&["get", "--raw", &one("log")]).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&raw).unwrap()["path"], one("log"));
+    assert_eq!(client.get(&format!("{}?teapot", one("exec"))).await.unwrap().status, 418);
+    assert_eq!(server.anonymous().unwrap().get(&one("exec")).await.unwrap().status, 403);
+    refused(client.get(&format!("{ORDERS}/two/exec")).await, 404, "NotFound", "\"two\" not found");
+    assert_eq!(client.get(&format!("{}/../../one", one("exec"))).await.unwrap().status, 400);
+    for (name, why) in [
+        ("away", "service/none in \"default\" is not present"),
+        ("wrong", "error trying to reach service"),
+        ("url", "which --aggregator-allowed-hosts does not"),
+    ] {
+        let answer = client.get(&one(name)).await.unwrap();
+        assert!(answer.status == 503 && answer.text().contains(why), "{} {}", answer.status, answer.text());
+    }
+
+    let mut stream = server.dial().await.unwrap();
+    let request = format!(
+        "GET {}?command=sh HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        one("exec")
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    let mut until = async |stream: &mut _, end: &str| {
+        received.clear();
+        while !String::from_utf8_lossy(&received).ends_with(end) {
+            let read =
+                tokio::time::timeout(Duration::from_secs(30), AsyncReadExt::read_buf(stream, &mut received));
+            assert!(read.await.expect(end).unwrap() > 0, "{}", String::from_utf8_lossy(&received));
+        }
+        String::from_utf8_lossy(&received).into_owned()
+    };
+    assert!(until(&mut stream, "\r\n\r\n").await.starts_with("HTTP/1.1 101"));
+    stream.write_all(b"what I say").await.unwrap();
+    assert_eq!(until(&mut stream, "what I say").await, "what I say");
+
+    let document = client.get("/openapi/v3/apis/shop.example.com/v1").await.unwrap().json();
+    let connects = &document["paths"]["/apis/shop.example.com/v1/namespaces/{namespace}/orders/{name}/exec"];
+    assert_eq!(connects["post"]["operationId"], "connectShopExampleComV1PostNamespacedOrderExec");
+    assert_eq!((&connects["get"]["x-kubernetes-action"], connects.get("put")), (&json!("connect"), None));
+    let v2 = client.get("/openapi/v2").await.unwrap().json();
+    let connects = &v2["paths"]["/apis/shop.example.com/v1/namespaces/{namespace}/orders/{name}/log"];
+    assert_eq!(connects["delete"]["produces"], json!(["*/*"]));
 }

@@ -14,9 +14,6 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use rcgen::ExtendedKeyUsagePurpose;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -60,12 +57,7 @@ impl Drop for Webhook {
 impl Webhook {
     pub(crate) async fn start(rule: Rule) -> Self {
         let authority = Authority::new("webhooks");
-        let (certificate, key) = authority.issue("127.0.0.1", ExtendedKeyUsagePurpose::ServerAuth);
-        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(
-            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
-            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-        );
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config.unwrap()));
+        let acceptor = authority.acceptor("127.0.0.1");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (rule, reviews) = (Arc::new(Mutex::new(rule)), Arc::default());
@@ -84,8 +76,7 @@ impl Webhook {
                 });
             }
         });
-        let authorities = STANDARD.encode(authority.certificate.pem());
-        Self { port, authorities, rule, reviews, task }
+        Self { port, authorities: authority.bundle(), rule, reviews, task }
     }
 
     /// Answers by another rule from now on.

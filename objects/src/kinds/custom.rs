@@ -11,7 +11,8 @@ use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 use kindom_schema::whole;
 
-use crate::declared_subresources::{self, as_before};
+use crate::confinement;
+use crate::declared_subresources::as_before;
 use crate::kinds::generation;
 use crate::metadata::metadata_mut;
 use crate::{RuleContext, Strategy, Subresource};
@@ -246,7 +247,7 @@ impl Strategy for CustomObjects {
             return errors;
         }
         let errors = new_whole_errors(cx, object, old, warnings);
-        if errors.is_empty() { declared_subresources::errors(cx, object) } else { errors }
+        if errors.is_empty() { confinement::errors(cx, object) } else { errors }
     }
 
     /// Upstream stores an apply's object as it was merged, and reads it as any other stored object. A status that was

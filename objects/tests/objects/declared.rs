@@ -153,7 +153,7 @@ fn a_schema_is_published_as_upstream_publishes_it() {
             preserve_unknown_fields: false,
             status: false,
             scale: false,
-            parts: Vec::new(),
+            declared: Vec::new(),
             selectable_fields: Vec::new(),
             built_in: true,
             declaration: Some(declared.declaration()),

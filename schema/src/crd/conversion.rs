@@ -71,12 +71,25 @@ pub(super) fn validate(spec: &Spec, options: &Options, spec_path: &Path<'_>, err
 
 fn client(config: &WebhookClientConfig, options: &Options, path: &Path<'_>, errors: &mut ErrorList) {
     validate_webhook_address(config.url.as_deref(), config.service.as_ref(), path, errors);
-    if !options.allow_invalid_ca_bundle
-        && let Some(why) = bundle_error(&config.ca_bundle)
-    {
+    if !options.allow_invalid_ca_bundle {
+        bundle(config, path, errors);
+    }
+}
+
+fn bundle(config: &WebhookClientConfig, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(why) = bundle_error(&config.ca_bundle) {
         let detail = format!("unable to load root certificates: {why}");
         errors.push(Error::invalid(&path.child("caBundle"), config.ca_bundle.as_str(), detail));
     }
+}
+
+/// The errors in the place of a program that is called over HTTPS, wherever it is named.
+#[must_use]
+pub fn webhook_errors(config: &WebhookClientConfig, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    validate_webhook_address(config.url.as_deref(), config.service.as_ref(), path, &mut errors);
+    bundle(config, path, &mut errors);
+    errors
 }
 
 /// Validates the address of a webhook, which is a URL or a service (`ValidateWebhookURL` and `ValidateWebhookService` of

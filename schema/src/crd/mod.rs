@@ -48,7 +48,7 @@ use kindom_api::meta::{validate_object_meta, validate_object_meta_update};
 use kindom_formats::url;
 
 pub use conditions::{api_approval_condition, has_invalid_ca_bundle, non_structural_schema_condition};
-pub use conversion::validate_webhook_address;
+pub use conversion::{validate_webhook_address, webhook_errors};
 pub use convert::{ConvertError, Converted, to_v1};
 pub use warnings::{warnings_on_create, warnings_on_update};
 

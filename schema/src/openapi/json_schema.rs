@@ -70,7 +70,7 @@ pub fn json_schema_of(registration: &Value, version: &str) -> Value {
         status: has_status(registration, version),
         // What follows concerns paths and lists alone.
         scale: false,
-        parts: Vec::new(),
+        declared: Vec::new(),
         selectable_fields: Vec::new(),
         built_in: false,
         only_created: false,

@@ -49,13 +49,15 @@ pub struct GroupVersionDoc<'a> {
     pub version: &'a str,
 }
 
-/// A subresource that is a part of an object.
+/// A subresource that a registration declares.
 #[derive(Debug, Clone)]
-pub struct DocumentedPart {
+pub struct DeclaredEndpoint<'a> {
     /// `approval`.
     pub name: String,
-    /// `true` if it can be written.
-    pub is_written: bool,
+    /// `get`, `update`.
+    pub verbs: &'a [&'static str],
+    /// `true` if it is a part of the object, and so has its schema; another program's endpoint has bodies of any kind.
+    pub is_part: bool,
 }
 
 /// A type in a document.
@@ -78,7 +80,7 @@ pub struct TypeDoc<'a> {
     /// `true` if it has a scale subresource.
     pub scale: bool,
     /// The subresources that its registration declares.
-    pub parts: Vec<DocumentedPart>,
+    pub declared: Vec<DeclaredEndpoint<'a>>,
     /// The JSON paths of `selectableFields`: `.spec.size`.
     pub selectable_fields: Vec<&'a str>,
     /// `true` if the type is built in: its fields are known without a schema.

@@ -123,12 +123,24 @@ pub(super) fn add(
             paths.insert(format!("{object}/{subresource}"), builder.path(operations, &["name", "pretty"]));
         }
     }
-    for part in &doc.parts {
-        let mut operations = builder.object_operations(&titled(&part.name), own);
-        operations.retain(|(method, _)| part.is_written || *method == "get");
-        paths.insert(format!("{object}/{}", part.name), builder.path(operations, &["name", "pretty"]));
+    for of in &doc.declared {
+        let title = titled(&of.name);
+        let path = format!("{object}/{}", of.name);
+        if of.is_part {
+            let mut operations = builder.object_operations(&title, own);
+            operations.retain(|(method, _)| of.verbs.contains(&"update") || *method == "get");
+            paths.insert(path, builder.path(operations, &["name", "pretty"]));
+            continue;
+        }
+        let connects = METHODS.iter().filter(|(verb, _)| of.verbs.contains(verb));
+        let connects = connects.map(|(_, method)| (*method, builder.connect(method, &title)));
+        paths.insert(path, builder.path(connects, &["name"]));
     }
 }
+
+/// The methods of verbs.
+const METHODS: [(&str, &str); 5] =
+    [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch"), ("delete", "delete")];
 
 /// A name as operations have it: `CanaryPause` for `canary-pause`.
 fn titled(name: &str) -> String {
@@ -212,14 +224,42 @@ impl Builder<'_> {
         object! { "$ref": format!("#/parameters/{known}") }
     }
 
+    /// An operation of a subresource that another program serves: upstream's `connect`, as of `pods/exec`.
+    fn connect(&self, method: &str, subresource: &str) -> Value {
+        let text = object! { "type": "string" };
+        let any = ["*/*"];
+        let answer = match self.form {
+            Form::V2 => object! { "description": "OK", "schema": text },
+            Form::V3 => {
+                object! { "description": "OK", "content": object! { "*/*": object! { "schema": text } } }
+            }
+        };
+        let of = (subresource.to_ascii_lowercase(), self.doc.kind);
+        let mut operation = object! {
+            "tags": vec![self.tag()],
+            "description": format!("connect {} requests to {} of {}", method.to_ascii_uppercase(), of.0, of.1),
+            "operationId": self.id_of("connect", &titled(method), "", subresource),
+            "responses": object! { "200": answer, "401": object! { "description": "Unauthorized" } },
+            "x-kubernetes-action": "connect",
+            "x-kubernetes-group-version-kind": gvk(self.gv, self.doc.kind),
+        };
+        if let Some(map) = operation.as_object_mut().filter(|_| self.form == Form::V2) {
+            map.insert("schemes", vec!["https"]);
+            map.insert("produces", any.to_vec());
+            map.insert("consumes", any.to_vec());
+        }
+        operation
+    }
+
+    fn tag(&self) -> String {
+        let group = identifier(self.gv.group.trim_end_matches(".k8s.io"), false);
+        format!("{group}_{}", identifier(self.gv.version, false))
+    }
+
     /// An operation without its parameters. `verb` is that of its name, `action` what Kubernetes calls it.
     fn operation(&self, verb: &str, action: &str, suffix: &str, subresource: &str, schema: &str) -> Value {
         let mut operation = object! {
-            "tags": vec![format!(
-                "{}_{}",
-                identifier(self.gv.group.trim_end_matches(".k8s.io"), false),
-                identifier(self.gv.version, false)
-            )],
+            "tags": vec![self.tag()],
             "description": self.description(verb, subresource),
             "operationId": self.id(verb, suffix, subresource),
             "responses": self.responses(action, schema),
@@ -256,6 +296,10 @@ impl Builder<'_> {
     fn id(&self, verb: &str, suffix: &str, subresource: &str) -> String {
         let (verb, collection) =
             if verb == "deletecollection" { ("delete", "Collection") } else { (verb, "") };
+        self.id_of(verb, collection, suffix, subresource)
+    }
+
+    fn id_of(&self, verb: &str, collection: &str, suffix: &str, subresource: &str) -> String {
         let scope = if self.doc.namespaced && suffix.is_empty() { "Namespaced" } else { "" };
         let group = if self.gv.group.is_empty() { "core" } else { self.gv.group.trim_end_matches(".k8s.io") };
         let group = identifier(group, true);

@@ -46,6 +46,7 @@ fn type_doc(crd: &Value) -> TypeDoc<'_> {
         schema: version.at(&["schema", "openAPIV3Schema"]),
         status: version.at(&["subresources", "status"]).is_some(),
         scale: version.at(&["subresources", "scale"]).is_some(),
+        declared: Vec::new(),
         selectable_fields: fields
             .iter()
             .map(|f| f.get("jsonPath").and_then(Value::as_str).unwrap())
@@ -188,7 +189,7 @@ fn all_built_in() -> Vec<Type<'static>> {
         schema: None,
         status: true,
         scale: false,
-        parts: Vec::new(),
+        declared: Vec::new(),
         selectable_fields: Vec::new(),
         built_in: true,
         declaration: None,

@@ -20,7 +20,7 @@ fn type_doc<'a>(plural: &'a str, kind: &'a str, list_kind: &'a str) -> TypeDoc<'
         preserve_unknown_fields: false,
         status: true,
         scale: true,
-        parts: Vec::new(),
+        declared: Vec::new(),
         selectable_fields: Vec::new(),
         built_in: false,
         only_created: false,

@@ -44,7 +44,7 @@ fn plain(status: StatusCode, text: &str) -> DelegatedAnswer {
     DelegatedAnswer { status: status.as_u16(), headers, body: futures::stream::iter([Ok(text)]).boxed() }
 }
 
-fn unreachable(why: &str) -> DelegatedAnswer {
+pub(super) fn unreachable(why: &str) -> DelegatedAnswer {
     plain(StatusCode::SERVICE_UNAVAILABLE, &format!("error trying to reach service: {why}"))
 }
 

@@ -2,7 +2,8 @@
 //! are forwarded there (kube-aggregator `pkg/apiserver` and `pkg/controllers/status`, 0.37; B-45).
 //!
 //! **Flow.** `reconciler` reads the APIServices, keeps a [`Route`] for each remote one, and writes their conditions. A task of
-//! each route probes its server, and reads what it serves (`probe`). `forward` sends requests there.
+//! each route probes its server, and reads what it serves (`probe`). `forward` sends requests there, and to the programs that serve
+//! subresources (`programs`).
 //!
 //! **Guarantees.** A server that is slow, away or talks nonsense holds up its own group-versions alone: its connections and
 //! their tasks have a runtime of their own, and everything read from it has a bound in bytes and in time. Credentials of
@@ -13,6 +14,7 @@ mod backend;
 mod forward;
 mod headers;
 mod probe;
+mod programs;
 mod publish;
 mod reconciler;
 mod target;
@@ -26,9 +28,11 @@ use arc_swap::ArcSwap;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kindom_http::{DelegatedAnswer, Forwarded, RemoteVersions};
+use kindom_objects::webhook_client::WebhookClient;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use backend::Backend;
+use programs::Programs;
 pub(crate) use publish::publish_authentication;
 pub(crate) use reconciler::{claim_stored, start};
 use target::Resolver;
@@ -58,7 +62,8 @@ struct Routes {
 /// Forwards requests to other servers.
 pub(crate) struct Aggregator {
     routes: ArcSwap<Routes>,
-    resolver: Resolver,
+    resolver: Arc<Resolver>,
+    programs: Arc<Programs>,
     client_certificate: Option<(PathBuf, PathBuf)>,
     passes_redirects: bool,
     probe_every: Duration,
@@ -103,9 +108,11 @@ impl Aggregator {
             .thread_name("aggregator")
             .enable_all()
             .build()?;
+        let resolver = Arc::new(Resolver::new(&flags.service_resolver, &flags.aggregator_allowed_hosts));
         let aggregator = Self {
             routes: ArcSwap::default(),
-            resolver: Resolver::new(&flags.service_resolver, &flags.aggregator_allowed_hosts),
+            programs: Arc::new(Programs::new(Arc::clone(&resolver), runtime.handle().clone())),
+            resolver,
             client_certificate: flags.proxy_client_cert_file.clone().zip(flags.proxy_client_key_file.clone()),
             passes_redirects: !flags.aggregator_reject_forwarding_redirect,
             probe_every: flags.aggregator_probe_interval,
@@ -119,6 +126,14 @@ impl Aggregator {
 }
 
 impl Aggregator {
+    fn forwarding(&self) -> forward::Forwarding {
+        forward::Forwarding {
+            own_name: self.own_name.clone(),
+            passes_redirects: self.passes_redirects,
+            runtime: self.runtime.clone(),
+        }
+    }
+
     /// Waits until the APIServices that were stored before the start have routes.
     pub(crate) async fn routed(&self) {
         // The sender is in `self`, so it is not closed.
@@ -134,11 +149,22 @@ impl kindom_http::Aggregator for Aggregator {
     fn forward(&self, request: Forwarded) -> BoxFuture<'static, DelegatedAnswer> {
         let key = (request.group.clone(), request.version.clone());
         let route = self.routes.load().by_version.get(&key).cloned();
-        let forwarding = forward::Forwarding {
-            own_name: self.own_name.clone(),
-            passes_redirects: self.passes_redirects,
-            runtime: self.runtime.clone(),
-        };
-        forwarding.forward(route, request).boxed()
+        self.forwarding().forward(route, request).boxed()
+    }
+
+    fn forward_to(
+        &self,
+        program: &Arc<WebhookClient>,
+        request: Forwarded,
+    ) -> BoxFuture<'static, DelegatedAnswer> {
+        let (programs, program, forwarding) =
+            (Arc::clone(&self.programs), Arc::clone(program), self.forwarding());
+        async move {
+            match programs.route(&program).await {
+                Ok(route) => forwarding.forward(Some(route), request).await,
+                Err(why) => forward::unreachable(&why),
+            }
+        }
+        .boxed()
     }
 }

@@ -257,6 +257,7 @@ impl Follower {
         self.read(&snapshot).await;
         let local = self.served_here();
         let own = self.client_certificate().await;
+        self.aggregator.programs.identify_by(&own);
         let known = std::mem::take(&mut self.known);
         let (mut remote, mut due, mut claims) = (BTreeSet::new(), Vec::new(), Elsewhere::new());
         let mut lost = BTreeMap::new();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kindom_api::Value;
+use kindom_objects::webhook_client::{WebhookClient, WebhookPlace};
 
 /// The annotation with the address of the server: `https://host:port`.
 pub(super) const URL_ANNOTATION: &str = "kindom.dev/url";
@@ -79,13 +80,9 @@ impl Resolver {
             (object.text_at(&["spec", "service", "namespace"]), object.text_at(&["spec", "service", "name"]));
         let port = object.at(&["spec", "service", "port"]).and_then(Value::as_i64).unwrap_or(443);
         let url = object.text_at(&["metadata", "annotations", URL_ANNOTATION]);
-        let (address, server_name) = if url.is_empty() {
-            let port = u16::try_from(port).unwrap_or(0);
-            let found = self.services.get(&(namespace.to_owned(), name.to_owned(), port));
-            let address = found.ok_or_else(|| self.not_found(namespace, name, port))?;
-            (address.clone(), format!("{name}.{namespace}.svc"))
-        } else {
-            self.of_url(url)?
+        let (address, server_name) = match url {
+            "" => self.of_service(namespace, name, u16::try_from(port).unwrap_or(0))?,
+            url => self.of_url(url, URL_ANNOTATION)?,
         };
         // Without them the machine's authorities would count.
         let authorities = STANDARD.decode(object.text_at(&["spec", "caBundle"]));
@@ -101,6 +98,29 @@ impl Resolver {
             authorities,
             skips_verification: object.at(&["spec", "insecureSkipTLSVerify"]) == Some(&Value::Bool(true)),
         })
+    }
+
+    /// The program that a registration names for a subresource.
+    pub(super) fn program(&self, program: &WebhookClient) -> Result<Target, Unreachable> {
+        let (address, server_name) = match &program.place {
+            WebhookPlace::Url(url) => self.of_url(url, "url")?,
+            WebhookPlace::Service { namespace, name, port, .. } => self.of_service(namespace, name, *port)?,
+        };
+        Ok(Target {
+            group: String::new(),
+            version: String::new(),
+            address,
+            server_name,
+            authorities: program.authorities.clone(),
+            skips_verification: false,
+        })
+    }
+
+    /// The address of a service, and the name of its certificate.
+    fn of_service(&self, namespace: &str, name: &str, port: u16) -> Result<(String, String), Unreachable> {
+        let found = self.services.get(&(namespace.to_owned(), name.to_owned(), port));
+        let address = found.ok_or_else(|| self.not_found(namespace, name, port))?;
+        Ok((address.clone(), format!("{name}.{namespace}.svc")))
     }
 
     /// In the words of `remote_available_controller.go`.
@@ -120,7 +140,7 @@ impl Resolver {
     }
 
     /// The address and the host of a URL. This proxy's certificate must not go to hosts that users choose.
-    fn of_url(&self, url: &str) -> Result<(String, String), Unreachable> {
+    fn of_url(&self, url: &str, field: &str) -> Result<(String, String), Unreachable> {
         let wrong = |message: String| Unreachable { reason: "ServiceAccessError", message };
         let parsed = url.parse::<hyper::Uri>().ok().filter(|uri| {
             uri.scheme_str() == Some("https") && uri.path_and_query().is_none_or(|path| path.as_str() == "/")
@@ -128,15 +148,14 @@ impl Resolver {
         let authority = parsed.as_ref().and_then(hyper::Uri::authority);
         let authority = authority.filter(|authority| !authority.as_str().contains('@'));
         let Some(authority) = authority else {
-            return Err(wrong(format!("{URL_ANNOTATION} must be https://HOST or https://HOST:PORT")));
+            return Err(wrong(format!("{field} must be https://HOST or https://HOST:PORT")));
         };
         let host = authority.host();
         let address = format!("{host}:{}", authority.port_u16().unwrap_or(443));
         let is_allowed =
             |allowed: &String| allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(&address);
         if !self.allowed_hosts.iter().any(is_allowed) {
-            let message =
-                format!("{URL_ANNOTATION} names {address}, which --aggregator-allowed-hosts does not");
+            let message = format!("{field} names {address}, which --aggregator-allowed-hosts does not");
             return Err(wrong(message));
         }
         Ok((address, host.trim_start_matches('[').trim_end_matches(']').to_owned()))
