@@ -16,7 +16,6 @@ use kindom_actor_kit::{DEAR, Deadline, Flow, turn};
 use kindom_api::GroupVersionResource;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
-use kindom_objects::webhook_client::WebhookClient;
 use kindom_objects::{Subresource, TypeSpec};
 use kindom_resource_actor::{Freshness, Knowledge};
 use tokio::time::Instant;
@@ -241,14 +240,7 @@ async fn answer(
             Attributes::Path { verb: &method, path: &path }
         }
     };
-    match &state.delegation.authorization {
-        None => authorize(&user, &attributes).map_err(Failure::Denied)?,
-        Some(host) => {
-            // Boxed: without a host, the future of every request would have room for it.
-            let decided = Box::pin(host.authorize(question(&user, attributes, info, query))).await;
-            decided.map_err(|refused| Failure::refused(refused, request.uri()))?;
-        }
-    }
+    authorized(state, asked, &user, attributes, info).await?;
     if let Some(aggregator) = &state.aggregator
         && let Some((group, version)) = elsewhere(&**aggregator, info)
     {
@@ -256,11 +248,14 @@ async fn answer(
         // Boxed, as above.
         let answer = Box::pin(sent.to(&**aggregator, Destination::Version(group, version), payload)).await;
         let may_refuse = matches!(request.method().as_str(), "GET" | "HEAD");
+        // Upstream does not count what may have no end.
+        let permit = permit.filter(|_| !forward::has_no_end(info));
         return match answer.upgraded() {
             Ok(upgraded) => Ok(upgraded),
             Err(answer) => delivered(answer, permit, held, &share, may_refuse),
         };
     }
+    let asked_info = info;
     match info {
         RequestInfo::Path(segments) => {
             let reached = peer.and_then(Peer::reached);
@@ -304,14 +299,15 @@ async fn answer(
                 token_in_protocol,
             };
             with_deprecation(&call, allowed(&call))?;
-            if let Some(program) = call.program() {
+            if call.program().is_some() {
                 // Boxed, as above.
                 let user = Arc::clone(&call.user);
                 let sent = SentOn { state, asked, peer, user };
-                let answer = Box::pin(served_elsewhere(&call, program, sent, payload)).await?;
+                let (answer, share) = Box::pin(served_elsewhere(call, sent, payload)).await?;
+                let permit = permit.filter(|_| !forward::has_no_end(asked_info));
                 return match answer.upgraded() {
                     Ok(upgraded) => Ok(upgraded),
-                    Err(answer) => delivered(answer, permit, held, &call.share, false),
+                    Err(answer) => delivered(answer, permit, held, &share, false),
                 };
             }
             if is_watch {
@@ -391,24 +387,66 @@ impl SentOn<'_> {
     }
 }
 
-/// The answer of the program that serves a subresource, of an object that is there.
+/// Asks whether a user may do something.
+async fn authorized(
+    state: &State,
+    asked: &Asked,
+    user: &User,
+    attributes: Attributes<'_>,
+    info: &RequestInfo,
+) -> Result<(), Failure> {
+    match &state.delegation.authorization {
+        None => authorize(user, &attributes).map_err(Failure::Denied),
+        Some(host) => {
+            // Boxed: without a host, the future of every request would have room for it.
+            let decided = Box::pin(host.authorize(question(user, attributes, info, &asked.query))).await;
+            decided.map_err(|refused| Failure::refused(refused, asked.head.uri()))
+        }
+    }
+}
+
+/// The answer of the program that serves a subresource, of an object that is there; and the memory of the request's connection.
 async fn served_elsewhere(
-    call: &Call<'_>,
-    program: &Arc<WebhookClient>,
+    call: Call<'_>,
     sent: SentOn<'_>,
     payload: Payload,
-) -> Result<Forwarding, Failure> {
-    let name = call.info.required_name()?;
+) -> Result<(Forwarding, Share), Failure> {
+    // The declaration has to be the present one, as no store refuses what is sent on.
+    let call = match call.knowledge {
+        Knowledge::Guess => {
+            let ((handle, spec), knowledge) = call.look_up_again().await?;
+            Call { handle, spec, knowledge, ..call }
+        }
+        _ => call,
+    };
+    allowed(&call)?;
+    let program = call.program().ok_or(RequestError::NotFound)?;
+    let (info, state) = (call.info, call.state);
+    if websocket::is_wanted(call.request) && info.verb != Verb::Create {
+        // Whoever may only read must not write by a connection that becomes another (`AuthorizePodWebsocketUpgradeCreatePermission`).
+        let attributes = Attributes::Resource {
+            verb: "create",
+            group: &info.resource.group,
+            resource: &info.resource.resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+        };
+        let asked_info = sent.asked.info.as_ref().map_err(Clone::clone)?;
+        authorized(state, sent.asked, &call.user, attributes, asked_info).await?;
+    }
+    let name = info.required_name()?;
     let key = TypeSpec::object_key(call.namespace(), name);
     let found = call.handle.read(&key, Freshness::Latest, call.deadline).await;
     if found.map_err(|error| call.read_failure(error))?.is_none() {
         return Err(Failure::NotFound(call.resource(), name.to_owned()));
     }
-    let Some(aggregator) = &call.state.aggregator else {
+    let Some(aggregator) = &state.aggregator else {
         let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
         return Err(RequestError::Unavailable(why.to_owned()).into());
     };
-    Ok(sent.to(&**aggregator, Destination::Program(program), payload).await)
+    let answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
+    Ok((answer, call.share.clone()))
 }
 
 /// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.

@@ -308,7 +308,8 @@ fn tracked<'v>(
     })?;
     let reset = updater.versions.reset_fields(updater.api_version);
     let mut managers = Managers::new();
-    let id = Id::new(BEFORE_FIRST_APPLY, false, updater.api_version, scope.subresource);
+    let through = if updater.versions.is_of_part() { "" } else { scope.subresource };
+    let id = Id::new(BEFORE_FIRST_APPLY, false, updater.api_version, through);
     credit(
         &mut managers,
         id,

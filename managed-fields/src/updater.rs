@@ -40,6 +40,11 @@ pub trait Versions {
     /// manages (`GetResetFields`).
     fn reset_fields(&self, api_version: &str) -> &[&str];
 
+    /// `true` if the endpoint writes a part of the object: what was there before anybody was tracked is not of that part.
+    fn is_of_part(&self) -> bool {
+        false
+    }
+
     /// A new object of the request's version, if it has more than its type: one of a Go struct has the fields that are never
     /// omitted.
     fn empty(&self) -> Option<Value> {

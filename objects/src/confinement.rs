@@ -1,7 +1,7 @@
 //! Writes are confined to what their endpoint writes, where a registration declares subresources (B-52).
 
 use kindom_api::Value;
-use kindom_api::field::ErrorList;
+use kindom_api::field::{Error, ErrorList, Path};
 
 use crate::declared_subresources::Part;
 use crate::error::PlanError;
@@ -12,39 +12,65 @@ fn written<'c>(cx: &RuleContext<'c>) -> Option<&'c Part> {
     cx.spec.part(cx.version_name, cx.subresource?)
 }
 
+/// `true` for a write through a part of an object.
+pub(crate) fn is_of_part(cx: &RuleContext<'_>) -> bool {
+    matches!(cx.subresource, Some(Subresource::Declared(_)))
+}
+
 /// Confines a write to what its endpoint writes: one through a part to that part, one of the object or its status to what no part has for
-/// itself.
+/// itself. Defaults are filled in then, as only the whole object says which.
 ///
 /// # Errors
-/// [`PlanError::Invalid`] for a part without the maps around it; [`PlanError::BadRequest`] for an object without room for its defaults.
+/// [`PlanError::Invalid`] for a part without the maps around it; [`PlanError::BadRequest`] for an object without room for its defaults;
+/// [`PlanError::NotFound`] for a part that is not declared, or of no object.
 pub(crate) fn confine(
     cx: &RuleContext<'_>,
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), PlanError> {
     let Some(declared) = cx.spec.declared_subresources() else { return Ok(()) };
-    let errors: ErrorList = match cx.subresource {
+    let name = object.text_at(&["metadata", "name"]).to_owned();
+    let (changed, errors) = match cx.subresource {
         Some(Subresource::Declared(_)) => match (written(cx), old) {
-            (Some(part), Some(old)) => part.write(object, old),
-            _ => return Ok(()),
+            (Some(part), Some(old)) => (true, part.write(object, old)),
+            _ => return Err(PlanError::NotFound { name }),
         },
         None | Some(Subresource::Status) => {
-            let mut exclusive = declared.exclusive(cx.version_name).peekable();
-            if exclusive.peek().is_none() {
-                return Ok(());
-            }
-            let errors = exclusive.flat_map(|part| part.keep(object, old)).collect();
-            if old.is_none()
-                && let Some(schema) = &cx.version.schema
-            {
-                schema.fill_defaults(object).map_err(|error| PlanError::BadRequest(error.to_string()))?;
-            }
-            errors
+            let mut errors = ErrorList::new();
+            let keep = |changed, part: &Part| part.keep(object, old, &mut errors) || changed;
+            (declared.exclusive(cx.version_name).fold(false, keep), errors)
         }
         Some(_) => return Ok(()),
     };
-    let name = || object.text_at(&["metadata", "name"]).to_owned();
-    if errors.is_empty() { Ok(()) } else { Err(PlanError::Invalid { name: name(), errors }) }
+    if !errors.is_empty() {
+        return Err(PlanError::Invalid { name, errors });
+    }
+    if changed {
+        cx.spec.strategy.complete_applied(cx, object).map_err(PlanError::BadRequest)
+    } else {
+        Ok(())
+    }
+}
+
+/// Leaves of the errors and warnings of a write what its endpoint shows the fields of: others may show values that the client may not read.
+pub(crate) fn tell(
+    cx: &RuleContext<'_>,
+    errors: ErrorList,
+    warnings: Vec<String>,
+) -> (ErrorList, Vec<String>) {
+    if !is_of_part(cx) {
+        return (errors, warnings);
+    }
+    let shows = |field: &str| written(cx).is_some_and(|part| part.shows(field));
+    let of_text = |text: &String| shows(text.split(": ").next().unwrap_or_default());
+    let warnings = warnings.into_iter().filter(of_text).collect();
+    let (shown, hidden): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|error| shows(&error.field));
+    let mut errors: ErrorList = shown.into_iter().collect();
+    if !hidden.is_empty() {
+        let why = "the rest of the object would be invalid with it";
+        errors.push(Error::forbidden(&Path::root(), why));
+    }
+    (errors, warnings)
 }
 
 /// Confines an apply's configuration in the same way.
@@ -57,7 +83,7 @@ pub(crate) fn confine_configuration(cx: &RuleContext<'_>, patch: &mut Value) {
     }
 }
 
-/// The errors of a write in the schema of the part that it goes through.
+/// The errors in the schema of the part that a write goes through.
 pub(crate) fn errors(cx: &RuleContext<'_>, object: &Value) -> ErrorList {
     match (written(cx), cx.subresource) {
         (Some(part), Some(Subresource::Declared(name))) => cx.version.parts.errors(name, part, object),

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kindom_api::crd::WebhookClientConfig;
 use kindom_api::field::{self, Error, ErrorList};
 use kindom_api::{Map, Value, json};
@@ -44,15 +46,15 @@ struct Declaration {
     name: SubresourceName,
     /// The versions that serve it; none for all.
     versions: Option<Vec<String>>,
-    of: DeclaredSubresource,
+    kind: DeclaredSubresource,
 }
 
-/// What a declared subresource is.
+/// A declared subresource.
 #[derive(Debug)]
 pub enum DeclaredSubresource {
-    /// A part of the object.
+    /// It reads and writes fields of the object.
     Part(Part),
-    /// An endpoint of another program.
+    /// Another program answers its requests.
     Endpoint(Endpoint),
 }
 
@@ -60,7 +62,7 @@ pub enum DeclaredSubresource {
 #[derive(Debug)]
 pub struct Endpoint {
     verbs: Vec<&'static str>,
-    /// The program.
+    /// The address of the program, and whom it has to prove to be.
     pub webhook: Arc<WebhookClient>,
 }
 
@@ -147,11 +149,13 @@ impl Declaration {
             return Err(format!("{name}.versions: must have one"));
         }
         let webhook = declared.get("webhook").unwrap_or(&Value::Null);
-        let of = match &written.webhook {
-            Some(config) => Endpoint::of(&written, config, webhook).map(DeclaredSubresource::Endpoint),
-            None => Part::of_written(&written).map(DeclaredSubresource::Part),
+        let kind = match &written.webhook {
+            Some(config) => {
+                Endpoint::from_written(&written, config, webhook).map(DeclaredSubresource::Endpoint)
+            }
+            None => Part::from_written(&written).map(DeclaredSubresource::Part),
         };
-        Ok(Self { name: subresource, versions, of: of.map_err(|why| format!("{name}.{why}"))? })
+        Ok(Self { name: subresource, versions, kind: kind.map_err(|why| format!("{name}.{why}"))? })
     }
 
     fn is_in(&self, version: &str) -> bool {
@@ -159,31 +163,44 @@ impl Declaration {
     }
 
     /// The mistake in it for a registration.
-    fn misfit(&self, registration: StoredRegistration<'_>) -> Option<String> {
+    fn misfit(&self, registration: StoredRegistration<'_>, is_converted: bool) -> Option<String> {
         let name = self.name.as_str();
         let absent = |version: &&String| registration.version(version).is_none();
         if let Some(version) = self.versions.iter().flatten().find(absent) {
             return Some(format!("{name}.versions: there is no version {version}"));
         }
-        let DeclaredSubresource::Part(part) = &self.of else { return None };
+        let DeclaredSubresource::Part(part) = &self.kind else { return None };
+        if part.exclusive && self.versions.is_some() {
+            return Some(format!("{name}.exclusive: must be served in all versions"));
+        }
+        if part.exclusive && registration.versions().len() > 1 && is_converted {
+            return Some(format!("{name}.exclusive: versions must not differ in more than apiVersion"));
+        }
         if let Some(Err(why)) = part.schema.as_deref().map(WholeSchema::compile) {
             return Some(format!("{name}.schema {why}"));
         }
         registration.versions().iter().find_map(|version| {
-            let of = version.text_at(&["name"]);
-            if !self.is_in(of) {
+            let version_name = version.text_at(&["name"]);
+            if !self.is_in(version_name) {
                 return None;
             }
             let keeps_all = registration.preserves_unknown_fields();
             let absent = |path: &&Path| !keeps_all && !path.is_in_schema(version);
-            let path = part.paths().find(absent)?;
-            Some(format!("{name}: {path} is not in the schema of version {of}"))
+            if let Some(path) = part.paths().find(absent) {
+                return Some(format!("{name}: {path} is not in the schema of version {version_name}"));
+            }
+            let scale = version.text_at(&["subresources", "scale", "specReplicasPath"]);
+            if part.exclusive && Path::parse(scale).is_ok_and(|scale| part.touches(&scale)) {
+                return Some(format!("{name}.exclusive: version {version_name} scales by {scale}"));
+            }
+            let path = part.writes.iter().find(|path| path.is_in_atomic_map(version))?;
+            Some(format!("{name}.writes: {path} lies in an atomic map of version {version_name}"))
         })
     }
 }
 
 impl Endpoint {
-    fn of(written: &Written, config: &WebhookClientConfig, tree: &Value) -> Result<Self, String> {
+    fn from_written(written: &Written, config: &WebhookClientConfig, tree: &Value) -> Result<Self, String> {
         let has_part = !written.writes.is_empty() || !written.reads.is_empty() || written.exclusive;
         if has_part || written.schema.is_some() {
             return Err("webhook: must be without writes, reads, exclusive and schema".to_owned());
@@ -196,7 +213,11 @@ impl Endpoint {
         if !errors.is_empty() {
             return Err(field::aggregate(&errors));
         }
-        let webhook = WebhookClient::of(tree);
+        let mut webhook = WebhookClient::of(tree);
+        // What is told of it is the same as what it is judged by.
+        let bundle: String = config.ca_bundle.split_ascii_whitespace().collect();
+        webhook.authorities =
+            STANDARD.decode(&bundle).map_err(|error| format!("webhook.caBundle: {error}"))?;
         let path = match &webhook.place {
             WebhookPlace::Url(url) => url.splitn(4, '/').nth(3),
             WebhookPlace::Service { path, .. } => Some(path.as_str()),
@@ -220,7 +241,7 @@ fn paths(texts: &[String]) -> Result<Vec<Path>, String> {
 }
 
 impl Part {
-    fn of_written(written: &Written) -> Result<Self, String> {
+    fn from_written(written: &Written) -> Result<Self, String> {
         if written.verbs.is_some() {
             return Err("verbs: only an endpoint of a webhook has them".to_owned());
         }
@@ -297,18 +318,35 @@ impl Part {
         errors
     }
 
-    /// Leaves what the endpoint writes as it was, in an object that is written elsewhere.
-    pub(crate) fn keep(&self, object: &mut Value, old: Option<&Value>) -> ErrorList {
-        let mut errors = ErrorList::new();
+    /// Leaves what the endpoint writes as it was, in an object that is written elsewhere. Returns true if that changes the object.
+    pub(crate) fn keep(&self, object: &mut Value, old: Option<&Value>, errors: &mut ErrorList) -> bool {
+        let mut changed = false;
         for path in &self.writes {
             let kept = old.and_then(|old| field_path::get(old, path.fields()));
             if field_path::get(object, path.fields()) != kept
                 && let Value::Object(object) = object
             {
-                replace(object, path, kept.cloned(), &mut errors);
+                replace(object, path, kept.cloned(), errors);
+                changed = true;
             }
         }
-        errors
+        changed
+    }
+
+    /// True if the endpoint shows a field, as errors name it: `spec.hosts[2]`.
+    pub(crate) fn shows(&self, field: &str) -> bool {
+        let is_in = |around: &str| {
+            field.strip_prefix(around).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let text = |path: &Path| path.to_string();
+        self.paths().map(text).any(|path| path.strip_prefix('.').is_some_and(is_in))
+            || SHOWN.iter().any(|name| field.strip_prefix("metadata.").is_some_and(|of| of == *name))
+    }
+
+    /// True if a path lies in what this part writes, or around it.
+    fn touches(&self, path: &Path) -> bool {
+        let (a, fields) = (&self.writes, path.fields());
+        a.iter().any(|own| own.fields().starts_with(fields) || fields.starts_with(own.fields()))
     }
 }
 
@@ -393,13 +431,36 @@ impl DeclaredSubresources {
         text.and_then(|text| Self::parse(text).ok()).unwrap_or_default()
     }
 
-    /// The mistake in an annotation's value for a registration; `None` if it is valid.
+    /// The mistake in an annotation's value for a registration, whose versions may differ in more than their names if it
+    /// `is_converted`; `None` if it is valid.
     #[must_use]
-    pub fn check(text: &str, registration: StoredRegistration<'_>) -> Option<String> {
+    pub fn check(text: &str, registration: StoredRegistration<'_>, is_converted: bool) -> Option<String> {
         match Self::parse(text) {
-            Ok(declared) => declared.0.iter().find_map(|declaration| declaration.misfit(registration)),
+            Ok(declared) => declared
+                .0
+                .iter()
+                .find_map(|declaration| declaration.misfit(registration, is_converted))
+                .or_else(|| declared.side_door()),
             Err(why) => Some(why),
         }
+    }
+
+    /// A part that writes what another one has for itself.
+    fn side_door(&self) -> Option<String> {
+        let parts = || {
+            self.0.iter().filter_map(|declaration| match &declaration.kind {
+                DeclaredSubresource::Part(part) => Some((declaration.name, part)),
+                DeclaredSubresource::Endpoint(_) => None,
+            })
+        };
+        parts().filter(|(_, part)| part.exclusive).find_map(|(name, exclusive)| {
+            let mut others = parts().filter(|(other, _)| *other != name);
+            let (other, path) = others.find_map(|(other, part)| {
+                Some((other, part.writes.iter().find(|path| exclusive.touches(path))?))
+            })?;
+            let (name, other) = (name.as_str(), other.as_str());
+            Some(format!("{other}.writes: {path} is exclusive to {name}"))
+        })
     }
 
     /// Returns true if there are none.
@@ -416,7 +477,7 @@ impl DeclaredSubresources {
         self.0
             .iter()
             .filter(move |declared| declared.is_in(version))
-            .map(|declared| (declared.name, &declared.of))
+            .map(|declared| (declared.name, &declared.kind))
     }
 
     /// The parts of an object that have fields for themselves.
@@ -443,6 +504,6 @@ impl DeclaredSubresources {
         self.0
             .iter()
             .find(|declared| declared.name == name && declared.is_in(version))
-            .map(|declared| &declared.of)
+            .map(|declared| &declared.kind)
     }
 }

@@ -106,6 +106,18 @@ impl Path {
         true
     }
 
+    /// True if it leads through a map that has one manager as a whole.
+    pub(crate) fn is_in_atomic_map(&self, version: &Value) -> bool {
+        let root = version.at(&["schema", "openAPIV3Schema"]);
+        let around = self.fields().iter().scan(root, |schema, field| {
+            let found = (*schema)?;
+            *schema = found.get("properties").and_then(|properties| properties.get(field));
+            Some(found)
+        });
+        let is_atomic = |schema: &Value| schema.text_at(&["x-kubernetes-map-type"]) == "atomic";
+        around.into_iter().any(is_atomic)
+    }
+
     /// Calls `visit` with each map that [`fields`](Self::fields) begin in.
     pub(crate) fn visit(&self, object: &mut Value, visit: &mut dyn FnMut(&mut Map)) {
         let branches = self.parts.len().saturating_sub(1);

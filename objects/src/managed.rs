@@ -9,7 +9,7 @@ use kindom_api::{GroupVersionKind, User, Value};
 use kindom_managed_fields::{ApplyError, ConvertError, Scope, Versions, apply, update};
 use kindom_schema::merge::{MergeType, built_in};
 
-use crate::confinement::confine_configuration;
+use crate::confinement::{confine_configuration, is_of_part};
 use crate::conversion::Conversion;
 use crate::error::{FieldConflict, PlanError};
 use crate::holdings::NOTHING;
@@ -94,7 +94,14 @@ impl<'a> FieldManager<'a> {
         if let Some(forms) = spec.canonical_forms() {
             forms.take(patch.to_mut());
         }
-        let mut object = apply(&self.scope(), live, &patch, manager, force).map_err(refused)?;
+        let mut object =
+            apply(&self.scope(), live, &patch, manager, force).map_err(|why| match refused(why) {
+                // It may show any field of the live object.
+                PlanError::Internal(_) if is_of_part(self.cx) => {
+                    PlanError::Internal("the object cannot be merged by its schema".to_owned())
+                }
+                why => why,
+            })?;
         spec.strategy.complete_applied(self.cx, &mut object).map_err(PlanError::Internal)?;
         Ok(object)
     }
@@ -155,6 +162,10 @@ impl Versions for FieldManager<'_> {
 
     fn reset_fields(&self, api_version: &str) -> &[&str] {
         self.cx.spec.strategy.reset_fields(self.cx, api_version)
+    }
+
+    fn is_of_part(&self) -> bool {
+        is_of_part(self.cx)
     }
 
     fn empty(&self) -> Option<Value> {

@@ -14,7 +14,7 @@ use kindom_api::{Map, Value};
 use kindom_managed_fields::keep_times;
 use kindom_storage_model::{Key, Revision};
 
-use crate::confinement::confine;
+use crate::confinement::{confine, tell};
 use crate::error::PlanError;
 use crate::holdings::{Holdings, HoldingsChange};
 use crate::metadata::metadata_mut;
@@ -286,7 +286,8 @@ pub fn update(
         let message = "update not allowed while custom resource definition is terminating".to_owned();
         return Err(PlanError::Forbidden { name: name.to_owned(), message });
     }
-    let (errors, mut warnings) = validate_update(cx, &object, old);
+    let (errors, warnings) = validate_update(cx, &object, old);
+    let (errors, mut warnings) = tell(cx, errors, warnings);
     // A webhook may have tried to change it.
     invalid(text(object.get("metadata"), "name"), errors)?;
     strategy.canonicalize_update(cx, &mut object, old);

@@ -47,7 +47,11 @@ impl SubresourceName {
         let is_letter = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-';
         let is_edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
         let text = name.as_bytes();
-        if !text.iter().all(is_letter) || !is_edge(text.first()) || !is_edge(text.last()) {
+        if name.contains("--")
+            || !text.iter().all(is_letter)
+            || !is_edge(text.first())
+            || !is_edge(text.last())
+        {
             return None;
         }
         let mut bytes = [0; Self::BYTES_MAX];
@@ -208,7 +212,7 @@ mod tests {
         for name in ["a", "approval", "a-1", &"x".repeat(32)] {
             assert_eq!(SubresourceName::new(name).unwrap().as_str(), name);
         }
-        for wrong in ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "\0", "\u{e9}", &"x".repeat(33)] {
+        for wrong in ["", "-a", "a-", "A", "a_b", "a.b", "a/b", "a--b", "\0", "\u{e9}", &"x".repeat(33)] {
             assert_eq!(SubresourceName::new(wrong), None, "{wrong}");
         }
     }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use crate::authority::Authority;
 
-use crate::support::{CRDS, crd, object, refused, register};
+use crate::support::{CRDS, crd, eventually, object, refused, register, until};
 
 const GROUP: &str = "shop.example.com";
 const ORDERS: &str = "/apis/shop.example.com/v1/namespaces/default/orders";
@@ -39,6 +39,7 @@ fn orders(subresources: &Value) -> Value {
             "approved": {"type": "boolean"}, "approver": {"type": "string", "default": "nobody"},
             "size": {"type": "object", "properties": {"cpu": {"type": "integer"}, "memory": {"type": "integer"}}},
             "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "frozen": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"x": {"type": "integer"}}},
         }},
         "status": {"type": "object", "properties": {"phase": {"type": "string"}, "seen": {"type": "integer"}}},
     }});
@@ -277,7 +278,139 @@ async fn a_part_is_no_way_to_the_rest() {
     assert_eq!(read(&client, "loose").await["spec"], json!({"any": {"deep": 1}}));
 }
 
-/// A registration whose declaration is wrong is refused for it, and one that changes changes what is served.
+/// What was wrong in the rest of the object before is nobody's business who writes a part, and new mistakes there have no values.
+#[tokio::test]
+async fn errors_and_warnings_tell_of_the_part_alone() {
+    let (_server, client) = started().await;
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+    let path = format!("{CRDS}/orders.{GROUP}");
+    let mut registration = client.get(&path).await.unwrap().json();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    *registration.pointer_mut(&format!("{spec}/properties/secret")).unwrap() =
+        json!({"type": "string", "pattern": "^x$"});
+    registration.pointer_mut(spec).unwrap()["x-kubernetes-validations"] = json!([
+        {"rule": "!(has(self.approved) && self.approved && has(self.size))", "messageExpression": "'no: ' + self.secret"},
+    ]);
+    client.put(&path, &registration).await.unwrap().expect_status(200).unwrap();
+    until(&client, ORDERS, "one", |_| true).await;
+    let patch = async |subresource: &str, spec: Value| {
+        client.merge_patch(&one(subresource), &json!({"spec": spec})).await.unwrap()
+    };
+    let labelled = client.merge_patch(&one(""), &json!({"metadata": {"labels": {"a": "b"}}})).await.unwrap();
+    assert!(labelled.warnings().is_empty() && labelled.status == 200, "{}", labelled.text());
+    let approved = patch("approval", json!({"approved": true})).await.expect_status(200).unwrap();
+    assert!(!format!("{:?}", approved.headers).contains("s3cret"), "{:?}", approved.headers);
+    let status = refused(
+        Ok(patch("resize", json!({"size": {"cpu": 1}})).await),
+        422,
+        "Invalid",
+        "the rest of the object would be invalid",
+    );
+    assert!(!status.to_string().contains("s3cret"), "{status}");
+    refused(Ok(patch("", json!({"size": {"cpu": 1}})).await), 422, "Invalid", "no: s3cret");
+}
+
+/// Defaults are those of the whole object: a part has none of its own, and what is new around its fields has them.
+#[tokio::test]
+async fn defaults_are_filled_in_the_whole_object() {
+    let (_server, client) = started().await;
+    let mut registration =
+        orders(&json!({"resize": {"writes": [".spec.size.cpu"], "reads": [".spec.price"]},
+        "kept": {"writes": [".spec.size.disk"], "exclusive": true}}));
+    registration["metadata"]["name"] = json!("carts.shop.example.com");
+    registration["spec"]["names"] =
+        json!({"plural": "carts", "singular": "cart", "kind": "Cart", "listKind": "CartList"});
+    let number = json!({"type": "integer"});
+    registration["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] = json!({
+        "type": "object", "default": {"cpu": 4}, "properties": {"cpu": number, "memory": {"type": "integer", "default": 5}, "disk": number},
+    });
+    register(&client, &registration).await;
+    let carts = "/apis/shop.example.com/v1/namespaces/default/carts";
+    let cart = |name: &str, size: Value| object(GROUP, "Cart", name, json!({"price": 1, "size": size}));
+    client
+        .post(carts, &cart("some", json!({"memory": 2, "disk": 7})))
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    let read = async |name: &str| client.get(&format!("{carts}/{name}")).await.unwrap().json();
+    let before = read("some").await;
+    assert_eq!(before["spec"]["size"], json!({"memory": 2}));
+    // Nothing is changed by a patch of nothing, nor by the part as it was read.
+    let part = format!("{carts}/some/resize");
+    client.merge_patch(&part, &json!({})).await.unwrap().expect_status(200).unwrap();
+    let shown = client.get(&part).await.unwrap().json();
+    client.put(&part, &shown).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(read("some").await, before);
+    let clear = json!([{"op": "remove", "path": "/spec/size"}]);
+    client.json_patch(&format!("{carts}/some"), &clear).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(read("some").await["spec"]["size"], json!({"cpu": 4, "memory": 5}));
+    client
+        .merge_patch(&format!("{carts}/some/kept"), &json!({"spec": {"size": {"disk": 1}}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    let mut bare = read("some").await;
+    bare["spec"] = json!({"price": 2, "size": {}});
+    client.put(&format!("{carts}/some"), &bare).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(read("some").await["spec"]["size"], json!({"memory": 5, "disk": 1}));
+}
+
+/// A declaration that changes changes what is served; who applies through a part first owns nothing but that part.
+#[tokio::test]
+async fn declarations_change_in_place() {
+    let (_server, client) = started().await;
+    client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
+    let untracked = json!([{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}]);
+    client.json_patch(&one(""), &untracked).await.unwrap().expect_status(200).unwrap();
+    let sent = json!({"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {"approved": true}});
+    let path = format!("{}?fieldManager=m", one("approval"));
+    applied(&client, &path, &sent).await.expect_status(200).unwrap();
+    let entries = managers(&read(&client, "").await);
+    let through = |wanted: &str| {
+        entries
+            .iter()
+            .filter(|(_, through, _)| through == wanted)
+            .map(|(by, _, _)| by.as_str())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((through("approval"), through("")), (vec!["m"], vec!["before-first-apply"]), "{entries:?}");
+
+    let path = format!("{CRDS}/orders.{GROUP}");
+    let declare = async |declared: Value| {
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: declared.to_string()}}});
+        client.merge_patch(&path, &patch).await.unwrap()
+    };
+    // What was approval's is now another's, and anybody's.
+    declare(json!({"resize": {"writes": [".spec.approved"]}})).await.expect_status(200).unwrap();
+    eventually("the part is gone", async || {
+        (client.get(&one("approval")).await.unwrap().status == 404).then_some(())
+    })
+    .await;
+    refused(client.merge_patch(&one("approval"), &json!({})).await, 404, "NotFound", "not found");
+    let patch = json!({"spec": {"approved": false, "size": {"cpu": 3}}});
+    let resized =
+        client.merge_patch(&one("resize"), &patch).await.unwrap().expect_status(200).unwrap().json();
+    assert_eq!(resized["spec"], json!({"approved": false}));
+    client
+        .merge_patch(&one(""), &json!({"spec": {"approved": true}}))
+        .await
+        .unwrap()
+        .expect_status(200)
+        .unwrap();
+    assert_eq!(read(&client, "").await["spec"]["approved"], true);
+    // A version that lacks the field is refused, as is a schema.
+    let versions = json!([{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/approved"}]);
+    refused(
+        client.json_patch(&path, &versions).await,
+        422,
+        "Invalid",
+        "resize: .spec.approved is not in the schema of version v1",
+    );
+}
+
+/// A registration whose declaration is wrong is refused for it.
 #[tokio::test]
 async fn wrong_declarations_say_what_is_wrong() {
     let (_server, client) = started().await;
@@ -327,14 +460,43 @@ async fn wrong_declarations_say_what_is_wrong() {
         (json!({"a": {"reads": [".spec.price"], "versions": ["v9"]}}), "a.versions: there is no version v9"),
         (json!({"a": {"reads": [".spec.price"], "versions": []}}), "a.versions: must have one"),
         (json!({"a": {"writes": [".spec.price"], "schema": {"type": 1}}}), "a.schema "),
+        (json!({"a": {"webhook": {"url": "https://a.b", "caBundle": "%%%"}}}), "a.webhook.caBundle"),
+        (
+            json!({"a": {"writes": [".spec.price"], "exclusive": true, "versions": ["v1"]}}),
+            "a.exclusive: must be served in all versions",
+        ),
+        (
+            json!({"a": {"writes": [".spec.approved"], "exclusive": true}, "b": {"writes": [".spec"]}}),
+            "b.writes: .spec is exclusive to a",
+        ),
+        (
+            json!({"a": {"writes": [".spec.frozen.x"]}}),
+            "a.writes: .spec.frozen.x lies in an atomic map of version v1",
+        ),
+        (
+            json!({"a": {"writes": [".spec.price"], "exclusive": true}}),
+            "a.exclusive: version v1 scales by .spec.price",
+        ),
     ] {
-        let status = refused(client.post(CRDS, &orders(&wrong)).await, 422, "Invalid", why);
+        let mut registration = orders(&wrong);
+        registration["spec"]["versions"][0]["subresources"]["scale"] =
+            json!({"specReplicasPath": ".spec.price", "statusReplicasPath": ".status.seen"});
+        let status = refused(client.post(CRDS, &registration).await, 422, "Invalid", why);
         assert_eq!(
             status["details"]["causes"][0]["field"],
             format!("metadata.annotations[{ANNOTATION}]"),
             "{wrong}"
         );
     }
+    let mut converted = orders(&json!({"a": {"writes": [".spec.approved"], "exclusive": true}}));
+    converted["metadata"]["annotations"]["conversion.kindom.dev/rules"] =
+        json!(r#"{"hub": "v1", "versions": {"v2": []}}"#);
+    let versions = converted["spec"]["versions"].as_array_mut().unwrap();
+    versions.push(versions[0].clone());
+    versions[1]["name"] = json!("v2");
+    versions[1]["storage"] = json!(false);
+    let why = "a.exclusive: versions must not differ in more than apiVersion";
+    refused(client.post(CRDS, &converted).await, 422, "Invalid", why);
 }
 
 /// Random writes through parts and the object, by their own rules and no others'.
@@ -344,30 +506,45 @@ async fn random_writes_change_what_their_endpoint_writes() {
     let mut random = Random::new(11);
     client.post(ORDERS, &order()).await.unwrap().expect_status(201).unwrap();
     let mut model = json!({"price": 50, "secret": "s3cret", "approver": "nobody"});
+    let mut status = json!({});
     for round in 0..count(150, 3_000) {
         let spec = json!({"price": random.below(90), "approved": random.below(2) == 0, "approver": format!("a{}", random.below(3)),
             "size": {"cpu": random.below(4)}, "secret": format!("s{}", random.below(3))});
-        let endpoint = random.text(&["", "approval", "resize", "sight"]);
-        let body = json!({"spec": spec, "status": {"seen": round}});
+        let endpoint = random.text(&["", "approval", "resize", "sight", "status"]);
+        let body = json!({"spec": spec, "status": {"seen": round, "phase": format!("p{round}")}});
         let written: &[&str] = match endpoint {
             "" => &["price", "size", "secret"],
             "approval" => &["approved", "approver"],
             "resize" => &["size"],
             _ => &[],
         };
-        let answer = if random.below(2) == 0 {
-            client.merge_patch(&one(endpoint), &body).await
-        } else {
-            let mut whole = read(&client, endpoint).await;
-            whole["spec"] = spec.clone();
-            whole["status"] = body["status"].clone();
-            client.put(&one(endpoint), &whole).await
+        let answer = match random.below(3) {
+            0 => client.merge_patch(&one(endpoint), &body).await.unwrap(),
+            1 => {
+                let mut whole = read(&client, endpoint).await;
+                whole["spec"] = spec.clone();
+                whole["status"] = body["status"].clone();
+                client.put(&one(endpoint), &whole).await.unwrap()
+            }
+            _ => {
+                let mut sent = body.clone();
+                sent["apiVersion"] = json!("shop.example.com/v1");
+                sent["kind"] = json!("Order");
+                applied(&client, &format!("{}?fieldManager=m&force=true", one(endpoint)), &sent).await
+            }
         };
-        answer.unwrap().expect_status(200).unwrap();
+        answer.expect_status(200).unwrap();
         for field in written {
             model[field] = spec[field].clone();
         }
-        assert_eq!(read(&client, "").await["spec"], model, "{round} {endpoint:?} {body}");
+        match endpoint {
+            "sight" => status["seen"] = json!(round),
+            "status" => status["phase"] = body["status"]["phase"].clone(),
+            _ => {}
+        }
+        let found = read(&client, "").await;
+        assert_eq!(found["spec"], model, "{round} {endpoint:?} {body}");
+        assert_eq!(found.get("status").unwrap_or(&json!({})), &status, "{round} {endpoint:?} {body}");
     }
 }
 

@@ -11,7 +11,7 @@ use kindom_schema::Others;
 use kindom_schema::scale::{ScalePaths, Selectors};
 use kindom_schema::whole;
 
-use crate::confinement;
+use crate::confinement::{self, is_of_part};
 use crate::declared_subresources::as_before;
 use crate::kinds::generation;
 use crate::metadata::metadata_mut;
@@ -97,18 +97,18 @@ fn whole_errors(cx: &RuleContext<'_>, object: &Value) -> ErrorList {
     }
 }
 
-/// The same that the object did not have before; those that it had are warnings.
-fn new_whole_errors(
-    cx: &RuleContext<'_>,
+/// The errors that the object did not have before; those that it had are warnings.
+fn new_errors(
     object: &Value,
     old: &Value,
     warnings: &mut Vec<String>,
+    errors_in: impl Fn(&Value) -> ErrorList,
 ) -> ErrorList {
-    let errors = whole_errors(cx, object);
+    let errors = errors_in(object);
     if errors.is_empty() {
         return errors;
     }
-    let had: HashSet<String> = whole_errors(cx, old).iter().map(ToString::to_string).collect();
+    let had: HashSet<String> = errors_in(old).iter().map(ToString::to_string).collect();
     let (old, new): (Vec<Error>, Vec<Error>) =
         errors.into_iter().partition(|error| had.contains(&error.to_string()));
     warnings.extend(old.iter().map(ToString::to_string));
@@ -145,7 +145,9 @@ impl Strategy for CustomObjects {
         }
         let Some(schema) = &cx.version.schema else { return Ok(Vec::new()) };
         schema.reshape(object, unknown).map_err(|e| e.to_string())?;
-        schema.fill_defaults(object).map_err(|e| e.to_string())?;
+        if !is_of_part(cx) {
+            schema.fill_defaults(object).map_err(|e| e.to_string())?;
+        }
         Ok(Vec::new())
     }
 
@@ -203,7 +205,7 @@ impl Strategy for CustomObjects {
         if cx.subresource == Some(Subresource::Status) {
             return keep_all_but_status(object, old);
         }
-        let is_part = matches!(cx.subresource, Some(Subresource::Declared(_)));
+        let is_part = is_of_part(cx);
         if let Some(map) = object.as_object_mut().filter(|_| has_status(cx) && !is_part) {
             match old.get("status") {
                 Some(status) => drop(map.insert("status", status.clone())),
@@ -246,8 +248,11 @@ impl Strategy for CustomObjects {
         if !errors.is_empty() {
             return errors;
         }
-        let errors = new_whole_errors(cx, object, old, warnings);
-        if errors.is_empty() { confinement::errors(cx, object) } else { errors }
+        let errors = new_errors(object, old, warnings, |object| whole_errors(cx, object));
+        match errors.is_empty() {
+            true => new_errors(object, old, warnings, |object| confinement::errors(cx, object)),
+            false => errors,
+        }
     }
 
     /// Upstream stores an apply's object as it was merged, and reads it as any other stored object. A status that was

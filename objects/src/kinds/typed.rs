@@ -10,6 +10,7 @@ use kindom_api::Value;
 use kindom_api::field::ErrorList;
 
 use super::custom::{CustomObjects, recount_generation};
+use crate::confinement::is_of_part;
 use crate::{Convert, RuleContext, Strategy, Subresource};
 
 /// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`.
@@ -121,7 +122,10 @@ impl Strategy for TypedObjects {
         unknown: Option<&mut Vec<String>>,
     ) -> Result<Vec<String>, String> {
         let warnings = CustomObjects.decode(cx, object, unknown)?;
-        Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+        // A part is no object of the program's type; the whole gets its defaults once it is one.
+        if !is_of_part(cx) {
+            Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+        }
         Ok(warnings)
     }
 

@@ -6,7 +6,6 @@ use arc_swap::ArcSwap;
 use kindom_objects::webhook_client::WebhookClient;
 use quick_cache::sync::Cache;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 
 use super::Route;
 use super::backend::{Backend, ClientCertificate};
@@ -18,15 +17,17 @@ const PROGRAMS_MAX: usize = 200;
 /// The ways to programs, each with connections of its own, which open when they are needed.
 pub(super) struct Programs {
     resolver: Arc<Resolver>,
-    known: Cache<Arc<WebhookClient>, Arc<Program>>,
-    /// This proxy's certificate, as it was last read.
-    own: ArcSwap<ClientCertificate>,
+    /// By the program, and the number of the certificate that it sees.
+    known: Cache<(Arc<WebhookClient>, u64), Arc<Route>>,
+    own: ArcSwap<Own>,
     runtime: Handle,
 }
 
-struct Program {
-    own: Arc<ClientCertificate>,
-    route: Arc<Route>,
+/// This proxy's certificate, as it could last be read, and the number of its changes.
+#[derive(Default)]
+struct Own {
+    certificate: ClientCertificate,
+    changes: u64,
 }
 
 impl Programs {
@@ -36,9 +37,15 @@ impl Programs {
 
     /// Programs that are connected to from now on see this certificate.
     pub(super) fn identify_by(&self, own: &ClientCertificate) {
-        if **self.own.load() != *own {
-            self.own.store(Arc::new(own.clone()));
+        let before = self.own.load();
+        if before.certificate != *own {
+            self.own.store(Arc::new(Own { certificate: own.clone(), changes: before.changes + 1 }));
         }
+    }
+
+    /// The certificate that programs see.
+    pub(super) fn own(&self) -> ClientCertificate {
+        self.own.load().certificate.clone()
     }
 
     /// The way to a program.
@@ -47,17 +54,16 @@ impl Programs {
     /// Nobody knows where it is, or it may not be connected to; its certificates cannot be used.
     pub(super) async fn route(&self, program: &Arc<WebhookClient>) -> Result<Arc<Route>, String> {
         let own = self.own.load_full();
-        if let Some(known) = self.known.get(program).filter(|known| Arc::ptr_eq(&known.own, &own)) {
-            return Ok(Arc::clone(&known.route));
-        }
         let target = self.resolver.program(program).map_err(|why| why.message)?;
-        let (by, runtime) = (Arc::clone(&own), self.runtime.clone());
-        // It may read the machine's authorities.
-        let backend = self.runtime.spawn_blocking(move || Backend::new(&target, &by, &runtime)).await;
-        let backend = backend.map_err(|lost| lost.to_string())?.map_err(|error| error.to_string())?;
-        let route = Route { backend: Some(backend), doubted: Arc::new(Notify::new()), is_available: true };
-        let route = Arc::new(route);
-        self.known.insert(Arc::clone(program), Arc::new(Program { own, route: Arc::clone(&route) }));
-        Ok(route)
+        let key = (Arc::clone(program), own.changes);
+        let connected = async {
+            let runtime = self.runtime.clone();
+            // It may read the machine's authorities.
+            let backend = move || Backend::new(&target, &own.certificate, &runtime);
+            let backend = self.runtime.spawn_blocking(backend).await.map_err(|lost| lost.to_string())?;
+            let backend = Some(backend.map_err(|error| error.to_string())?);
+            Ok(Arc::new(Route { backend, doubted: Arc::default(), is_available: true }))
+        };
+        self.known.get_or_insert_async(&key, connected).await
     }
 }

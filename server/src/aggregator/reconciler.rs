@@ -397,8 +397,8 @@ impl Follower {
         });
         read.await.unwrap_or_else(|error| {
             tracing::error!(%error, file = %certificate.display(), "the proxy's certificate cannot be used");
-            // Those of a route that is there already stay.
-            self.followed.values().next().map(|followed| followed.own.clone()).unwrap_or_default()
+            // The one that could be read stays.
+            self.aggregator.programs.own()
         })
     }
 

@@ -158,18 +158,31 @@ fn canonical_forms(
     }
 }
 
-/// Checks declared subresources that are new.
+/// Checks declared subresources that are new, or whose versions are.
 fn subresources(
     crd: &CustomResourceDefinition,
     old: Option<&CustomResourceDefinition>,
     annotations: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let declared =
-        |crd: &'_ CustomResourceDefinition| crd.metadata.annotations.get(SUBRESOURCES_ANNOTATION).cloned();
-    if let Some(text) = declared(crd).filter(|text| old.and_then(declared).as_ref() != Some(text))
-        && let Some(why) = DeclaredSubresources::check(&text, StoredRegistration::new(&crd.to_value()))
-    {
+    let Some(text) = crd.metadata.annotations.get(SUBRESOURCES_ANNOTATION) else { return };
+    let unchanged = old.is_some_and(|old| {
+        let same = |name: &str| old.metadata.annotations.get(name) == crd.metadata.annotations.get(name);
+        [SUBRESOURCES_ANNOTATION, RULES_ANNOTATION, CONVERSION_ANNOTATION].into_iter().all(same)
+            && old.spec.versions == crd.spec.versions
+            && old.spec.conversion == crd.spec.conversion
+    });
+    // What is wrong in a schema is told first.
+    if unchanged || !errors.is_empty() {
+        return;
+    }
+    let tree = crd.to_value();
+    let registration = StoredRegistration::new(&tree);
+    let by_annotation = |name| registration.annotation(name).is_some();
+    let is_converted = registration.converts_by_webhook()
+        || by_annotation(RULES_ANNOTATION)
+        || by_annotation(CONVERSION_ANNOTATION);
+    if let Some(why) = DeclaredSubresources::check(text, registration, is_converted) {
         errors.push(field::Error::invalid_part(&annotations.key(SUBRESOURCES_ANNOTATION), why));
     }
 }
