@@ -199,7 +199,12 @@ async fn cert_managers_webhook_judges_its_types() {
     let denied = json!({"status": {"conditions": [
         {"type": "Denied", "status": "True", "reason": "Tested", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
     ]}});
-    refused(client.merge_patch(&status, &denied).await, 403, "Forbidden", "condition may not be modified once set");
+    refused(
+        client.merge_patch(&status, &denied).await,
+        403,
+        "Forbidden",
+        "condition may not be modified once set",
+    );
 
     gate.close();
     webhook.kill().await.unwrap();
