@@ -49,8 +49,13 @@ impl Gate {
         let mut program = started.unwrap();
         let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
         let printed = lines.next_line().await.unwrap().expect(name);
-        *self.to.lock().unwrap() = Some(printed.parse().expect(&printed));
+        self.point_to(printed.parse().expect(&printed));
         program
+    }
+
+    /// Leads to a port from now on.
+    pub(crate) fn point_to(&self, port: u16) {
+        *self.to.lock().unwrap() = Some(port);
     }
 
     /// Leads nowhere from now on.

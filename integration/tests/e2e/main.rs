@@ -57,6 +57,7 @@ mod flux;
 mod foreign;
 mod frames;
 mod garbage;
+mod gatekeeper;
 mod go_clients;
 mod host;
 mod hostile;
