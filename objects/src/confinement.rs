@@ -28,18 +28,17 @@ pub(crate) fn confine(
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), PlanError> {
-    let Some(declared) = cx.spec.declared_subresources() else { return Ok(()) };
+    if cx.spec.declared_subresources().is_none() && !is_of_part(cx) {
+        return Ok(());
+    }
     let name = object.text_at(&["metadata", "name"]).to_owned();
     let (changed, errors) = match cx.subresource {
         Some(Subresource::Declared(_)) => match (written(cx), old) {
             (Some(part), Some(old)) => (true, part.write(object, old)),
             _ => return Err(PlanError::NotFound { name }),
         },
-        None | Some(Subresource::Status) => {
-            let mut errors = ErrorList::new();
-            let keep = |changed, part: &Part| part.keep(object, old, &mut errors) || changed;
-            (declared.exclusive(cx.version_name).fold(false, keep), errors)
-        }
+        None => kept(cx, object, old, None),
+        Some(Subresource::Status) => kept(cx, object, old, Some("status")),
         Some(_) => return Ok(()),
     };
     if !errors.is_empty() {
@@ -50,6 +49,20 @@ pub(crate) fn confine(
     } else {
         Ok(())
     }
+}
+
+/// Leaves what parts have for themselves as it was, only `within` a field if that is all that counts; true if that changes the object.
+fn kept(
+    cx: &RuleContext<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+    within: Option<&str>,
+) -> (bool, ErrorList) {
+    let mut errors = ErrorList::new();
+    let exclusive = cx.spec.declared_subresources().into_iter();
+    let exclusive = exclusive.flat_map(|declared| declared.exclusive(cx.version_name));
+    let keep = |changed, part: &Part| part.keep(object, old, within, &mut errors) || changed;
+    (exclusive.fold(false, keep), errors)
 }
 
 /// Leaves of the errors and warnings of a write what its endpoint shows the fields of: others may show values that the client may not read.

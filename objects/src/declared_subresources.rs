@@ -214,7 +214,7 @@ impl Endpoint {
             return Err(field::aggregate(&errors));
         }
         let mut webhook = WebhookClient::of(tree);
-        // What is told of it is the same as what it is judged by.
+        // As it was checked: what could not be decoded would leave the machine's authorities in its place.
         let bundle: String = config.ca_bundle.split_ascii_whitespace().collect();
         webhook.authorities =
             STANDARD.decode(&bundle).map_err(|error| format!("webhook.caBundle: {error}"))?;
@@ -318,10 +318,19 @@ impl Part {
         errors
     }
 
-    /// Leaves what the endpoint writes as it was, in an object that is written elsewhere. Returns true if that changes the object.
-    pub(crate) fn keep(&self, object: &mut Value, old: Option<&Value>, errors: &mut ErrorList) -> bool {
+    /// Leaves what the endpoint writes as it was, in an object that is written elsewhere; only in one of its fields, if that is all that
+    /// counts `within` it. Returns true if that changes the object.
+    pub(crate) fn keep(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        within: Option<&str>,
+        errors: &mut ErrorList,
+    ) -> bool {
         let mut changed = false;
-        for path in &self.writes {
+        let counts =
+            |path: &&Path| within.is_none_or(|field| path.fields().first().is_some_and(|of| of == field));
+        for path in self.writes.iter().filter(counts) {
             let kept = old.and_then(|old| field_path::get(old, path.fields()));
             if field_path::get(object, path.fields()) != kept
                 && let Value::Object(object) = object
@@ -345,8 +354,8 @@ impl Part {
 
     /// True if a path lies in what this part writes, or around it.
     fn touches(&self, path: &Path) -> bool {
-        let (a, fields) = (&self.writes, path.fields());
-        a.iter().any(|own| own.fields().starts_with(fields) || fields.starts_with(own.fields()))
+        let fields = path.fields();
+        self.writes.iter().any(|own| own.fields().starts_with(fields) || fields.starts_with(own.fields()))
     }
 }
 
