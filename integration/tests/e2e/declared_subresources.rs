@@ -549,9 +549,9 @@ async fn random_writes_change_what_their_endpoint_writes() {
 }
 
 /// A program that answers with what it was sent, and sends back what comes over an upgraded connection.
-struct Echo {
-    port: u16,
-    bundle: String,
+pub(crate) struct Echo {
+    pub(crate) port: u16,
+    pub(crate) bundle: String,
     task: JoinHandle<()>,
 }
 
@@ -562,7 +562,7 @@ impl Drop for Echo {
 }
 
 impl Echo {
-    async fn start(name: &str) -> Self {
+    pub(crate) async fn start(name: &str) -> Self {
         let authority = Authority::new("echo");
         let acceptor = authority.acceptor(name);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

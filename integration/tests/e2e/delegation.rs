@@ -5,6 +5,7 @@ use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
 use crate::authority::Authority;
+use crate::declared_subresources::Echo;
 use crate::stand_in::{ACCESS_REVIEWS, Answer, CONFIG_MAPS, CREDENTIAL, StandIn, TOKEN_REVIEWS};
 use crate::support::{crd, eventually, object, refused, register};
 
@@ -695,6 +696,58 @@ fn host_asked_last(extension: &Extension) -> Value {
 }
 
 /// A browser's token, which comes among the subprotocols of a WebSocket.
+/// The host is asked about a declared subresource by its name; whoever may only read opens no WebSocket by it.
+#[tokio::test]
+async fn declared_subresources_have_permissions_of_their_own() {
+    let echo = Echo::start("127.0.0.1").await;
+    let allowed = format!("127.0.0.1:{}", echo.port);
+    let extension = Extension::start(&["--aggregator-allowed-hosts", &allowed]).await;
+    let admin = extension.server.client().unwrap();
+    let declared = json!({"part": {"writes": [".spec.size"]},
+        "exec": {"webhook": {"url": format!("https://{allowed}"), "caBundle": echo.bundle}}});
+    let annotation = json!({"metadata": {"annotations": {"kindom.dev/subresources": declared.to_string()}}});
+    let registration = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+    admin.merge_patch(registration, &annotation).await.unwrap().expect_status(200).unwrap();
+    admin.post(WIDGETS, &widget("one")).await.unwrap().expect_status(201).unwrap();
+    decide(&extension.host, "the-robots-token", |spec| {
+        let of = &spec["resourceAttributes"];
+        let may = match of["subresource"].as_str() {
+            Some("part") => of["verb"] == "patch",
+            Some("exec") => of["verb"] == "get",
+            _ => false,
+        };
+        json!({"allowed": may})
+    });
+    let client = extension.with_token("the-robots-token");
+    let one = format!("{WIDGETS}/one");
+    let patched = eventually("the part is declared", async || {
+        let patch = json!({"spec": {"size": 3, "other": 4}});
+        let patched = client.merge_patch(&format!("{one}/part"), &patch).await.unwrap();
+        (patched.status == 200).then_some(patched)
+    });
+    assert_eq!(patched.await.at("/spec"), json!({"size": 3}));
+    refused(
+        client.get(&format!("{one}/part")).await,
+        403,
+        "Forbidden",
+        "cannot get resource \"widgets/part\"",
+    );
+    refused(client.get(&one).await, 403, "Forbidden", "cannot get resource \"widgets\"");
+    let exec = format!("{one}/exec");
+    let shown = client.get(&exec).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(shown.at("/headers/x-remote-user"), ROBOT);
+    refused(
+        client.post(&exec, &json!({})).await,
+        403,
+        "Forbidden",
+        "cannot create resource \"widgets/exec\"",
+    );
+    let upgrade = client.request("GET", &exec).header("Upgrade", "websocket").header("Connection", "Upgrade");
+    let upgrade =
+        upgrade.header("Sec-WebSocket-Version", "13").header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
+    refused(upgrade.send().await, 403, "Forbidden", "cannot create resource \"widgets/exec\"");
+}
+
 #[tokio::test]
 async fn a_web_sockets_token_is_reviewed() {
     use base64::Engine as _;
