@@ -75,7 +75,7 @@ fn deployment(version: &str, name: &str) -> Value {
     })
 }
 
-/// What is written in either version is changed and judged by the webhooks, stored in one, and read, listed, watched, patched, applied and
+/// Objects that are written in either version are changed and judged by the webhooks, stored in one, and read, listed, watched, patched, applied and
 /// scaled in both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn core_types_serve_and_store_in_two_versions() {

@@ -222,7 +222,7 @@ async fn clients_find_declared_subresources() {
     );
 }
 
-/// Who may patch a part alone learns nothing else by it, and changes nothing else.
+/// A client that may patch a part alone learns nothing else by it, and changes nothing else.
 #[tokio::test]
 async fn a_part_is_no_way_to_the_rest() {
     let (_server, client) = started().await;
@@ -278,7 +278,7 @@ async fn a_part_is_no_way_to_the_rest() {
     assert_eq!(read(&client, "loose").await["spec"], json!({"any": {"deep": 1}}));
 }
 
-/// What was wrong in the rest of the object before is nobody's business who writes a part, and new mistakes there have no values.
+/// A client that writes a part is told nothing of what was wrong in the rest of the object before, and no value of a new mistake there.
 #[tokio::test]
 async fn errors_and_warnings_tell_of_the_part_alone() {
     let (_server, client) = started().await;
