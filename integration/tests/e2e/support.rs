@@ -85,17 +85,21 @@ pub(crate) async fn until(
         "" => format!("{collection}?watch=true"),
         name => format!("{collection}?watch=true&fieldSelector=metadata.name%3D{name}"),
     };
-    let mut watch = client.watch(&path).await.unwrap();
-    loop {
-        // A server may end a watch at any time; a new one begins with what there is.
-        let Some(event) = watch.next_in_time().await.unwrap() else {
-            watch = client.watch(&path).await.unwrap();
-            continue;
-        };
-        if event["type"] != "DELETED" && ready(&event["object"]) {
-            return event["object"].clone();
+    let watching = async {
+        let mut watch = client.watch(&path).await.unwrap();
+        loop {
+            // A server may end a watch at any time; a new one begins with what there is.
+            let Some(event) = watch.next_in_time().await.unwrap() else {
+                watch = client.watch(&path).await.unwrap();
+                continue;
+            };
+            if event["type"] != "DELETED" && ready(&event["object"]) {
+                return event["object"].clone();
+            }
         }
-    }
+    };
+    // Each new watch brings an event in time, even where nothing changes any more.
+    tokio::time::timeout(5 * NEVER, watching).await.unwrap_or_else(|_| panic!("it never was so: {path}"))
 }
 
 /// Asks again and again until it is so.
