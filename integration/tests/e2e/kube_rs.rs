@@ -53,6 +53,9 @@ async fn watch_through(config: watcher::Config) {
     for name in ["a", "b"] {
         api.create(&PostParams::default(), &gadget(name, 1, &resource)).await.unwrap();
     }
+    // A stream of the list begins at any state (resourceVersion 0), which on etcd may be one from before the creates. A list of the
+    // latest state makes the server follow them.
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 2);
     let mut events = std::pin::pin!(watcher(api.clone(), config));
     let mut initial = Vec::new();
     loop {
