@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindom_actor_kit::{ActorTable, Processors};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::quota::Quotas;
-use kindom_resource_actor::{Admission, ResourceHandle};
+use kindom_resource_actor::{Admission, OwnPlugins, ResourceHandle};
 use kindom_storage::{ScrubCounts, WriteCounts};
 
 use crate::accounts::ServiceAccounts;
@@ -28,6 +28,8 @@ pub struct Config {
     pub namespaces: ResourceHandle,
     /// The type of ResourceQuotas, whose bounds hold for clients; `None` where there are none.
     pub quotas: Option<ResourceHandle>,
+    /// The admission plugins that are rules of kinds; `None` for none.
+    pub plugins: Option<OwnPlugins>,
     /// The webhooks that change and judge what clients write; `None` where there are none.
     pub admission: Option<Admission>,
     /// Identifies users.
@@ -108,7 +110,7 @@ impl App {
         (state.delegation, state.namespaces_are_the_hosts) =
             (config.delegation, config.namespaces_are_the_hosts);
         state.quotas = config.quotas.map(Quotas::new);
-        state.admission = config.admission;
+        (state.plugins, state.admission) = (config.plugins, config.admission);
         (state.collector, state.accounts) = (config.collector, config.accounts);
         state.aggregator = config.aggregator;
         Self {

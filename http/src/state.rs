@@ -9,7 +9,7 @@ use kindom_actor_kit::{ActorTable, Clock, Entropy, Flow, Processors};
 use kindom_api::user::User;
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::quota::Quotas;
-use kindom_resource_actor::{Admission, ResourceHandle, WriteTurns};
+use kindom_resource_actor::{Admission, OwnPlugins, ResourceHandle, WriteTurns};
 use tokio::sync::watch;
 
 use crate::accounts::ServiceAccounts;
@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) namespaces: ResourceHandle,
     /// The quotas that bound what clients create.
     pub(crate) quotas: Option<Quotas>,
+    /// The admission plugins that are rules of kinds.
+    pub(crate) plugins: Option<OwnPlugins>,
     /// The webhooks that change and judge what clients write.
     pub(crate) admission: Option<Admission>,
     /// The evictions that count in a PodDisruptionBudget, by its namespace and name.
@@ -90,6 +92,7 @@ impl State {
             registry,
             namespaces,
             quotas: None,
+            plugins: None,
             admission: None,
             evictions: WriteTurns::default(),
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),

@@ -295,6 +295,11 @@ fn admission(refusal: AdmissionRefusal, resource: &GroupResource) -> Status {
             Status { reason: reason.into(), ..status }
         }
         AdmissionRefusal::OtherKind { kind, name, error } => Status::invalid(&kind, &name, &[error]),
+        // Upstream suggests no time to come again.
+        AdmissionRefusal::TooManyEvents(limits) => {
+            let status = Status::too_many_requests(format!("Too many requests: {limits}"), 0);
+            Status { details: None, ..status }
+        }
         AdmissionRefusal::Late => Status::timeout("request did not complete within requested timeout", 0),
         AdmissionRefusal::Internal(why) => Status::internal_error(why),
     }

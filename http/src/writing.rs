@@ -48,6 +48,7 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
         object_bytes_max: call.state.object_bytes_max.saturating_sub(reserve),
         namespaces: Some(call.state.namespaces.clone()),
         quotas: call.state.quotas.clone(),
+        plugins: call.state.plugins.clone(),
         admission: call.state.admission.clone().map(|admission| AskedAdmission {
             admission,
             access: Arc::clone(call.state) as Arc<dyn AccessDecider>,

@@ -17,10 +17,9 @@ import (
 
 // startKubeAPIServer runs a kube-apiserver (integration/kube-apiserver builds one)
 // on a free loopback port, for a client that may do everything. Admission is
-// the default but for service accounts and for the protection of volumes in
-// use: without a controller there are none of the former, and nobody ends the
-// latter.
-func startKubeAPIServer(ctx context.Context, binary, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
+// the default but for the disabled plugins: without a controller there are no
+// service accounts, and nobody ends the protection of volumes in use.
+func startKubeAPIServer(ctx context.Context, binary, disabled, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
 	port, err := freePort()
 	if err != nil {
 		return "", nil, nil, err
@@ -45,7 +44,7 @@ func startKubeAPIServer(ctx context.Context, binary, etcd, dir string) (base str
 	server := exec.CommandContext(ctx, binary,
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
 		"--cert-dir="+filepath.Join(dir, "pki"), "--service-cluster-ip-range=10.0.0.0/24",
-		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
+		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins="+disabled,
 		"--service-account-key-file="+keyFile, "--service-account-signing-key-file="+keyFile,
 		"--service-account-issuer=https://127.0.0.1/", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
 		"--enable-priority-and-fairness=false")

@@ -35,6 +35,7 @@ func main() {
 	cases := flag.String("cases", "", "record nothing: answer the cases of this folder, one by one")
 	stored := flag.String("stored", "", "record nothing else: what the server stores and reads, as this folder's setup.json says")
 	kubeAPIServer := flag.String("kube-apiserver", "", "record the answers of this kube-apiserver in place of those of the stand-alone server")
+	disabled := flag.String("disable-admission-plugins", "ServiceAccount,StorageObjectInUseProtection", "the plugins that kube-apiserver runs without")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
@@ -51,7 +52,7 @@ func main() {
 	}
 	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer interrupted()
-	err := withServer(*kubeAPIServer, func(base string, client *http.Client) error {
+	err := withServer(*kubeAPIServer, *disabled, func(base string, client *http.Client) error {
 		if *serve != "" {
 			return serveUntil(ctx, *serve, base)
 		}
@@ -68,7 +69,7 @@ func main() {
 
 // withServer does the work while the real server runs: a kube-apiserver if one
 // is named.
-func withServer(kubeAPIServer string, work func(base string, client *http.Client) error) error {
+func withServer(kubeAPIServer, disabled string, work func(base string, client *http.Client) error) error {
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func withServer(kubeAPIServer string, work func(base string, client *http.Client
 	start := startServer
 	if kubeAPIServer != "" {
 		start = func(ctx context.Context, etcd, dir string) (string, *http.Client, <-chan error, error) {
-			return startKubeAPIServer(ctx, kubeAPIServer, etcd, dir)
+			return startKubeAPIServer(ctx, kubeAPIServer, disabled, etcd, dir)
 		}
 	}
 	base, client, ended, err := start(ctx, etcd, dir)

@@ -28,6 +28,7 @@ use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
+use crate::plugins::{Look, Others};
 use crate::propagation::Propagation;
 use crate::registration::{
     CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
@@ -477,6 +478,8 @@ pub struct RuleContext<'a> {
     pub now: &'a str,
     /// The means to choose between free addresses and ports.
     pub allocation: &'a Allocation,
+    /// The plugins that are on, and what they look at.
+    pub others: &'a Others,
 }
 
 impl RuleContext<'_> {
@@ -666,12 +669,24 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Fills in and refuses as the admission plugins do that belong to the kind and need no other object; `old` is the
-    /// object that an update replaces.
+    /// The objects of other kinds that [`admit`](Self::admit) and [`judge`](Self::judge) look at in a write of this object.
+    fn looks_at(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Vec<Look> {
+        Vec::new()
+    }
+
+    /// Fills in and refuses as the admission plugins do that belong to the kind; `old` is the object that an update replaces.
     ///
     /// # Errors
     /// The reason why the write is forbidden.
     fn admit(&self, _cx: &RuleContext<'_>, _object: &mut Value, _old: Option<&Value>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Judges a valid object, or a valid change, as the admission plugins do that belong to the kind.
+    ///
+    /// # Errors
+    /// The reason why the write is forbidden.
+    fn judge(&self, _cx: &RuleContext<'_>, _object: &Value, _old: Option<&Value>) -> Result<(), String> {
         Ok(())
     }
 

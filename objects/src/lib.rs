@@ -28,6 +28,7 @@ mod object;
 pub mod owner_references;
 pub mod pipeline;
 pub mod plan;
+pub mod plugins;
 mod propagation;
 pub mod registration;
 pub mod render;

@@ -14,6 +14,7 @@ use crate::conversion::Conversion;
 use crate::error::{FieldConflict, PlanError};
 use crate::holdings::NOTHING;
 use crate::metadata::metadata_mut;
+use crate::plugins::Others;
 use crate::render::convert;
 use crate::version::CompiledVersion;
 use crate::{RuleContext, Subresource, TypeSpec};
@@ -200,6 +201,7 @@ pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: 
         user: &User::api_server(),
         now,
         allocation: &NOTHING,
+        others: Others::NONE,
     };
     let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {
         let metadata = [("managedFields", entries), ("uid", uid)];

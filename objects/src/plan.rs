@@ -204,6 +204,8 @@ pub fn create(
         return Err(PlanError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
     cx.spec.strategy.canonicalize(cx, &mut object);
+    let judged = cx.spec.strategy.judge(cx, &object, None);
+    judged.map_err(|message| PlanError::Forbidden { name: name.clone(), message })?;
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
     let holdings = HoldingsChange::between(Holdings::new(), cx.spec.strategy.holdings(cx, &object));
@@ -291,6 +293,8 @@ pub fn update(
     // A webhook may have tried to change it.
     invalid(text(object.get("metadata"), "name"), errors)?;
     strategy.canonicalize_update(cx, &mut object, old);
+    let judged = strategy.judge(cx, &object, Some(old));
+    judged.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
     keep_times(&mut object, old);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);

@@ -27,6 +27,7 @@ use kindom_objects::admission::Operation;
 use kindom_objects::managed::Managing;
 use kindom_objects::pipeline::{Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
+use kindom_objects::plugins::{Others, Plugins};
 use kindom_objects::render::{decode, stored};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{
@@ -364,9 +365,10 @@ impl ResourceHandle {
     ) -> Result<Written, WriteError> {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
         let mut plans = Plans { knowledge: options.knowledge, first: true };
-        let (mut strip, mut names_tried) = (false, 0);
+        let (mut strip, mut names_tried, mut is_counted) = (false, 0, false);
         let mut admitted = None;
         let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
+        let none = Others::of(options.plugins.as_ref().map_or(Plugins::NONE, |plugins| plugins.on));
         loop {
             tracing::trace!("read the rules and the object, and plan");
             // Of the object as it is now: what was converted before has lost a race.
@@ -377,7 +379,7 @@ impl ResourceHandle {
             if rules.spec.strategy.has_holdings() && allocation.seed.is_empty() {
                 allocation.seed = self.deps().entropy.uuid_v4();
             }
-            let cx = rules.context(target, &options.user, &allocation);
+            let cx = rules.context(target, &options.user, &allocation, &none);
             refuse_without_part(&cx, target)?;
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
@@ -401,16 +403,23 @@ impl ResourceHandle {
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let mut desired = desired.await?;
+            let others = self.others(&attempt, target, &desired, options).await?;
+            let cx = RuleContext { others: &others, ..cx };
+            let attempt = Attempt { cx: &cx, ..attempt };
+            let mut others_of_changed = None;
             let admitting = self.admitting(&attempt, target, options, bytes).await?;
             if let Some(admitting) = &admitting {
                 desired = Box::pin(admitting.admit(desired, &mut admitted, &mut conversions)).await?;
                 if admitting.has_waited() || admitting.made() > 0 {
+                    others_of_changed = Some(self.others(&attempt, target, &desired, options).await?);
                     // It has left the processors, perhaps with another object than the client's.
                     spent.grow(admitting.made());
                     dear(of_rules(spent.estimate())).await?;
                     run = (options.deadline, spent.estimate());
                 }
             }
+            let cx = RuleContext { others: others_of_changed.as_ref().unwrap_or(&others), ..cx };
+            let attempt = Attempt { cx: &cx, ..attempt };
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             // No webhook could be shown what is no object.
@@ -444,6 +453,9 @@ impl ResourceHandle {
                 spent.finished();
             }
             drop(spent);
+            if !deletes && !std::mem::replace(&mut is_counted, true) {
+                self.count_event(&rules.spec, &step, target, options)?;
+            }
             if let Some(admitting) = admitting.as_ref().filter(|_| is_judged) {
                 Box::pin(admitting.judge(deletes, &step, &mut conversions)).await?;
             }
@@ -530,9 +542,7 @@ impl ResourceHandle {
         spent: &mut Spent<'_>,
     ) -> Result<Step, WriteError> {
         let rules = attempt.rules;
-        let (name, generated) = plan::name_for_create(&new.object, &new.name_suffix);
-        admit(&rules.spec, Operation::Create, &name)?;
-        let namespace = self.namespace_for_create(rules, target, &name, options).await?;
+        let (name, generated, namespace) = self.open_for_create(rules, target, &new, options).await?;
         let input = CreateInput {
             version: rules.version()?,
             namespace: target.namespace,
@@ -703,9 +713,26 @@ impl ResourceHandle {
         Ok(snapshot.get(key).cloned())
     }
 
+    /// The name of a new object, whether it was made from generateName, and the guard of its namespace.
+    ///
+    /// # Errors
+    /// The type or the namespace takes no new objects.
+    pub(crate) async fn open_for_create(
+        &self,
+        rules: &Rules,
+        target: &Target<'_>,
+        new: &New<'_>,
+        options: &WriteOptions,
+    ) -> Result<(String, bool, Option<(Compare, Revision)>), WriteError> {
+        let (name, generated) = plan::name_for_create(&new.object, &new.name_suffix);
+        admit(&rules.spec, Operation::Create, &name)?;
+        let namespace = self.namespace_for_create(rules, target, &name, options).await?;
+        Ok((name, generated, namespace))
+    }
+
     /// The guard that the namespace of a new object is as it is now, and the store's revision as of which that is known: it has
     /// to exist and may not be being deleted (admission plugin `NamespaceLifecycle`).
-    pub(crate) async fn namespace_for_create(
+    async fn namespace_for_create(
         &self,
         rules: &Rules,
         target: &Target<'_>,

@@ -14,6 +14,7 @@ use crate::request::Target;
 use crate::rules::Rules;
 use kindom_objects::holdings::{Allocation, Holdings, NOTHING};
 use kindom_objects::plan::{self, DrainPlan};
+use kindom_objects::plugins::Others;
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
 use kindom_objects::{StoredObject, TypeSpec};
@@ -154,7 +155,7 @@ fn holdings(spec: &Arc<TypeSpec>, object: &StoredObject, now: String, allocation
         let rules = Rules::new(Arc::clone(spec), &version, now, Freshness::Any).ok()?;
         let target = Target { version: &version, subresource: None, namespace: None, name: object.name() };
         let user = User::api_server();
-        Some(spec.strategy.holdings(&rules.context(&target, &user, allocation), &tree))
+        Some(spec.strategy.holdings(&rules.context(&target, &user, allocation, Others::NONE), &tree))
     };
     holdings().unwrap_or_default()
 }

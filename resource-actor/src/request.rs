@@ -9,6 +9,7 @@ use kindom_storage::{Compare, Revision};
 use crate::ResourceHandle;
 use crate::admission::AskedAdmission;
 use crate::error::WriteError;
+use crate::others::OwnPlugins;
 use crate::quota::Quotas;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
 
@@ -25,6 +26,8 @@ pub struct WriteOptions {
     pub namespaces: Option<ResourceHandle>,
     /// The quotas that bound this write, if any do.
     pub quotas: Option<Quotas>,
+    /// The admission plugins that are rules of kinds; `None` for writes of the server itself.
+    pub plugins: Option<OwnPlugins>,
     /// The webhooks that change and judge this write; `None` for those of the server itself.
     pub admission: Option<AskedAdmission>,
     /// The user who asks.
@@ -50,6 +53,7 @@ impl WriteOptions {
             object_bytes_max,
             namespaces: None,
             quotas: None,
+            plugins: None,
             admission: None,
             user: Arc::new(User::api_server()),
             manager: SERVER.to_owned(),

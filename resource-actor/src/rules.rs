@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::WriteError;
 use kindom_api::User;
+use kindom_objects::plugins::Others;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
 use kindom_objects::{Allocation, PlanError, RuleContext, TypeSpec};
 
@@ -48,6 +49,7 @@ impl Rules {
         target: &Target<'a>,
         user: &'a User,
         allocation: &'a Allocation,
+        others: &'a Others,
     ) -> RuleContext<'a> {
         RuleContext {
             spec: &self.spec,
@@ -57,6 +59,7 @@ impl Rules {
             user,
             now: &self.now,
             allocation,
+            others,
         }
     }
 }

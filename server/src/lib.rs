@@ -6,6 +6,7 @@
 //! own, which this one has none of ([`typed`]).
 
 mod accounts;
+mod admission_file;
 mod advertised;
 mod aggregation;
 mod aggregator;

@@ -1,10 +1,16 @@
 //! Admission plugins by kube-apiserver's names (`pkg/kubeapiserver/options/plugins.go`, apiserver `pkg/server/options/admission.go`,
 //! 1.37).
 
-use clap::Args;
-use kindom_resource_actor::Disabled;
+use std::path::PathBuf;
 
-/// The plugins that there are here, and that can be switched off.
+use clap::Args;
+use kindom_objects::plugins::{Plugin, Plugins};
+use kindom_resource_actor::{Disabled, EventLimits};
+
+use crate::BoxError;
+use crate::admission_file::AdmissionFile;
+
+/// The plugins that there are here beside the rules of kinds ([`Plugin`]), and that can be switched off.
 const MUTATING_POLICIES: &str = "MutatingAdmissionPolicy";
 const MUTATING_WEBHOOKS: &str = "MutatingAdmissionWebhook";
 const VALIDATING_POLICIES: &str = "ValidatingAdmissionPolicy";
@@ -13,11 +19,14 @@ const RESOURCE_QUOTA: &str = "ResourceQuota";
 const SWITCHED: [&str; 5] =
     [MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_POLICIES, VALIDATING_WEBHOOKS, RESOURCE_QUOTA];
 
+/// The plugin that is off unless it is switched on.
+const EVENT_RATE_LIMIT: &str = "EventRateLimit";
+
 /// Those that are always on: what they do is part of the rules of kinds.
 const ALWAYS: [&str; 1] = ["NamespaceLifecycle"];
 
-/// Kubernetes' others.
-const OTHERS: [&str; 33] = [
+/// Kubernetes' others, which there are not.
+const OTHERS: [&str; 23] = [
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
@@ -25,48 +34,48 @@ const OTHERS: [&str; 33] = [
     "CertificateSigning",
     "CertificateSubjectRestriction",
     "ClusterTrustBundleAttest",
-    "DefaultIngressClass",
-    "DefaultStorageClass",
-    "DefaultTolerationSeconds",
     "DenyServiceExternalIPs",
-    "EventRateLimit",
     "ExtendedResourceToleration",
     "ImagePolicyWebhook",
     "LimitPodHardAntiAffinityTopology",
-    "LimitRanger",
     "NamespaceAutoProvision",
     "NamespaceExists",
     "NodeDeclaredFeatureValidator",
     "NodeRestriction",
     "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
     "PodGroupProtection",
     "PodNodeSelector",
     "PodResizeValidator",
     "PodSecurity",
     "PodTolerationRestriction",
     "PodTopologyLabels",
-    "Priority",
-    "RuntimeClass",
-    "ServiceAccount",
     "StorageObjectInUseProtection",
-    "TaintNodesByCondition",
 ];
 
 /// The admission plugins that a server is told of.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PluginFlags {
-    /// The admission plugins to switch on, by kube-apiserver's names. Those that there are here are on.
+    /// The admission plugins to switch on, by kube-apiserver's names. Those that there are here are on, but for EventRateLimit.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
     pub(crate) enable_admission_plugins: Vec<String>,
-    /// The admission plugins to switch off. MutatingAdmissionPolicy, MutatingAdmissionWebhook, ValidatingAdmissionPolicy,
-    /// ValidatingAdmissionWebhook and ResourceQuota can be; other names have no effect, and the log says so.
+    /// The admission plugins to switch off. All that there are here can be but NamespaceLifecycle; other names have no effect, and
+    /// the log says so.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
     pub(crate) disable_admission_plugins: Vec<String>,
+    /// The configurations of admission plugins: an AdmissionConfiguration, JSON or YAML, by which EventRateLimit has its limits.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admission_control_config_file: Option<PathBuf>,
+}
+
+/// True for a plugin that can be switched off.
+fn is_switched(name: &str) -> bool {
+    SWITCHED.contains(&name)
+        || name == EVENT_RATE_LIMIT
+        || Plugin::ALL.iter().any(|plugin| plugin.name() == name)
 }
 
 fn plugin(name: &str) -> Result<String, String> {
-    let is_known = SWITCHED.contains(&name) || ALWAYS.contains(&name) || OTHERS.contains(&name);
+    let is_known = is_switched(name) || ALWAYS.contains(&name) || OTHERS.contains(&name);
     if is_known { Ok(name.to_owned()) } else { Err(format!("plugin {name:?} is unknown")) }
 }
 
@@ -96,11 +105,32 @@ impl PluginFlags {
     /// The plugins that have no effect, with the flag that names them.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let is_other = |name: &&String| OTHERS.contains(&name.as_str());
-        let is_not_off = |name: &&String| !SWITCHED.contains(&name.as_str());
+        let is_not_off = |name: &&String| !is_switched(name);
         let on = self.enable_admission_plugins.iter().filter(is_other);
         let off = self.disable_admission_plugins.iter().filter(is_not_off);
         let on = on.map(|name| ("enable-admission-plugins", name.as_str()));
         on.chain(off.map(|name| ("disable-admission-plugins", name.as_str())))
+    }
+
+    /// The rates at which events may come; `None` for any.
+    ///
+    /// # Errors
+    /// A configuration that cannot be read, or is wrong.
+    pub(crate) fn event_limits(&self) -> Result<Option<EventLimits>, BoxError> {
+        let file = AdmissionFile::read(self.admission_control_config_file.as_deref())?;
+        for name in file.names().filter(|name| *name != EVENT_RATE_LIMIT) {
+            tracing::warn!(
+                plugin = name,
+                "admission-control-config-file: this plugin has no configuration here"
+            );
+        }
+        let is_on = self.enable_admission_plugins.iter().any(|name| name == EVENT_RATE_LIMIT);
+        if is_on { file.event_limits().map(Some) } else { Ok(None) }
+    }
+
+    /// The rules of kinds that are on.
+    pub(crate) fn on(&self) -> Plugins {
+        Plugins::all_but(|plugin| self.disables(plugin.name()))
     }
 
     /// The parts of admission that are off.
@@ -125,18 +155,27 @@ mod tests {
 
     #[test]
     fn plugins_are_known_by_kubernetes_names() {
-        for name in SWITCHED.iter().chain(&ALWAYS).chain(&OTHERS) {
+        let rules = Plugin::ALL.map(Plugin::name);
+        for name in SWITCHED.iter().chain(&ALWAYS).chain(&OTHERS).chain(&rules) {
             assert_eq!(plugin(name), Ok((*name).to_owned()));
         }
         assert_eq!(plugin("Nobody"), Err("plugin \"Nobody\" is unknown".to_owned()));
-        assert_eq!(SWITCHED.len() + ALWAYS.len() + OTHERS.len(), 39, "as many as AllOrderedPlugins");
+        assert_eq!(
+            SWITCHED.len() + ALWAYS.len() + OTHERS.len() + rules.len(),
+            39,
+            "as many as AllOrderedPlugins"
+        );
     }
 
     #[test]
     fn nothing_is_on_and_off() {
         let flags = |on: &[&str], off: &[&str]| {
             let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            PluginFlags { enable_admission_plugins: texts(on), disable_admission_plugins: texts(off) }
+            PluginFlags {
+                enable_admission_plugins: texts(on),
+                disable_admission_plugins: texts(off),
+                admission_control_config_file: None,
+            }
         };
         assert_eq!(flags(&["ResourceQuota"], &["LimitRanger"]).check(), Ok(()));
         let both = flags(&["Priority", "LimitRanger", "NodeRestriction"], &["LimitRanger", "Priority"]);
@@ -154,5 +193,7 @@ mod tests {
             ]
         );
         assert!(some.enforces_quotas() && some.disabled().mutating_webhooks);
+        let on = flags(&[], &["ServiceAccount"]).on();
+        assert!(!on.has(Plugin::ServiceAccount) && on.has(Plugin::LimitRanger));
     }
 }

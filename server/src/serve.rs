@@ -30,7 +30,8 @@ use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    Admission, ConfiguringTypes, Deps, PolicyTypes, ResourceHandle, Target, WriteOptions,
+    Admission, ConfiguringTypes, Deps, FindKind, OwnPlugins, PolicyTypes, ResourceHandle, Target,
+    WriteOptions,
 };
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
@@ -326,15 +327,15 @@ async fn serving(
     let built_in = [namespaces.clone(), third_party, aggregated].into_iter().chain(served);
     let of_kinds = RegistryOptions { strategies: kinds.strategies(), ..RegistryOptions::default() };
     let registry = RegistryHandle::start_with(Arc::clone(&deps), &registrations, built_in, of_kinds)?;
-    let admission = configuring.map(|(types, faces)| {
-        let routes = Arc::clone(registry.routes());
-        Admission::new(
-            types,
-            options.plugins.disabled(),
-            faces,
-            Arc::new(move |kind| routes.table().of_kind(kind)),
-        )
-    });
+    let routes = Arc::clone(registry.routes());
+    let find_kind: Arc<FindKind> = Arc::new(move |kind| routes.table().of_kind(kind));
+    let plugins = OwnPlugins {
+        on: options.plugins.on(),
+        find_kind: Arc::clone(&find_kind),
+        event_limits: options.plugins.event_limits()?.map(Arc::new),
+    };
+    let admission =
+        configuring.map(|(types, faces)| Admission::new(types, options.plugins.disabled(), faces, find_kind));
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
     if aggregator.is_some() {
@@ -442,6 +443,7 @@ async fn serving(
         registry,
         namespaces,
         quotas: quotas.filter(|_| options.plugins.enforces_quotas()),
+        plugins,
         admission,
         aggregator,
         snapshots,
@@ -590,6 +592,7 @@ struct Parts {
     registry: RegistryHandle,
     namespaces: ResourceHandle,
     quotas: Option<ResourceHandle>,
+    plugins: OwnPlugins,
     admission: Option<Admission>,
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     snapshots: Snapshots,
@@ -614,6 +617,7 @@ fn listen(
         registry: parts.registry,
         namespaces: parts.namespaces,
         quotas: parts.quotas,
+        plugins: Some(parts.plugins),
         admission: parts.admission,
         authenticator: keeper.authenticator()?,
         delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,

@@ -10,6 +10,7 @@ use kindom_api::{GroupKind, Value, meta};
 use kindom_codec::Format;
 use kindom_objects::holdings::NOTHING;
 use kindom_objects::managed::{FieldManager, Managing};
+use kindom_objects::plugins::Others;
 use kindom_objects::review::{Access, Action, Identified, Inquiry, Verdict};
 use kindom_objects::version::CompiledVersion;
 use kindom_objects::{RuleContext, Unreadable};
@@ -180,6 +181,7 @@ fn context<'a>(
         user: &call.user,
         now,
         allocation: &NOTHING,
+        others: Others::NONE,
     }
 }
 

@@ -71,6 +71,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         delegation: Default::default(),
         namespaces_are_the_hosts: false,
         quotas: None,
+        plugins: None,
         admission: None,
         collector: Collector::Nobody,
         host_metrics: None,

@@ -80,6 +80,7 @@ mod operations;
 mod operators;
 mod ownership;
 mod pages;
+mod plugins;
 mod projects;
 mod protobuf;
 mod python_client;

@@ -97,28 +97,39 @@ async fn namespaces(client: &Client, script: &str) {
 
 #[tokio::test]
 async fn every_answer_is_the_real_servers() {
-    replay_all(&tools::root().join("integration/expectations"), true).await;
+    replay_all(&tools::root().join("integration/expectations"), true, WITHOUT_ACCOUNTS).await;
 }
 
 /// What kube-apiserver answers of built-in kinds.
 #[tokio::test]
 async fn every_answer_of_a_built_in_kind_is_kube_apiservers() {
-    replay_all(&tools::root().join("integration/expectations/built-in"), false).await;
+    replay_all(&tools::root().join("integration/expectations/built-in"), false, WITHOUT_ACCOUNTS).await;
 }
 
+/// What kube-apiserver answers with all of its usual admission plugins.
+#[tokio::test]
+async fn every_answer_of_an_admission_plugin_is_kube_apiservers() {
+    replay_all(&tools::root().join("integration/expectations/plugins"), false, WITH_ACCOUNTS).await;
+}
+
+/// The recorded server ran without the plugin, as nobody made accounts there.
+const WITHOUT_ACCOUNTS: &[&str] =
+    &["--controllers=*,-resourcequota-controller", "--disable-admission-plugins=ServiceAccount"];
+/// The scripts make the accounts.
+const WITH_ACCOUNTS: &[&str] = &["--controllers=*,-resourcequota-controller,-serviceaccount-controller"];
+
 /// Replays every script of a folder, each on a server of its own; the stand-alone server asked for no namespaces.
-async fn replay_all(folder: &Path, any_namespace: bool) {
+async fn replay_all(folder: &Path, any_namespace: bool, flags: &[&str]) {
     let known: Vec<KnownDifference> = read_known(&folder.join("known-differences.json")).unwrap();
     let (mut steps, mut faults) = (0, Vec::new());
     let mut topics = read_topics(folder).unwrap();
     for topic in &mut topics {
         // The recorded server leaves what is stored in older versions to somebody else.
         // What the real server waits for there, no controller does.
-        let options = ServerOptions::default().quiet().args(&[
+        let options = ServerOptions::default().quiet().args(flags).args(&[
             "--feature-gates",
             "StorageVersionMigrator=false",
             "--profile=kubernetes",
-            "--controllers=*,-resourcequota-controller",
             "--service-account-issuer=https://127.0.0.1/",
         ]);
         let server = options.start().await.unwrap();

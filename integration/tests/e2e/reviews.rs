@@ -3,7 +3,7 @@
 use kindom_integration::{Server, ServerOptions};
 use serde_json::{Value, json};
 
-use crate::support::refused;
+use crate::support::{refused, until};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -31,6 +31,8 @@ async fn kubectl_learns_who_it_is() {
 async fn a_review_is_answered_and_not_stored() {
     let server = ServerOptions::default().quiet().start().await.unwrap();
     let client = server.client().unwrap();
+    // The last that a server writes that is to be quiet.
+    until(&client, "/api/v1/namespaces/default/services", "kubernetes", |_| true).await;
     let before = client.get("/api/v1/namespaces").await.unwrap().at("/metadata/resourceVersion");
     let mut question = review();
     question["metadata"] = json!({"name": "x", "uid": "y", "labels": {"a": "b"}});

@@ -1,4 +1,4 @@
-//! The refusals of writes by webhooks and policies (`webhook/errors/statuserror.go`, `webhook/mutating/dispatcher.go`,
+//! The refusals of writes by webhooks, policies and limits of rates (`webhook/errors/statuserror.go`, `webhook/mutating/dispatcher.go`,
 //! `policy/validating/policy_decision.go`, `policy/generic/policy_dispatcher.go`).
 
 use std::sync::Arc;
@@ -49,6 +49,8 @@ pub enum AdmissionRefusal {
         /// The reason of the first.
         reason: &'static str,
     },
+    /// More events come than may; the limits that are reached.
+    TooManyEvents(String),
     /// The time of the request is over.
     Late,
     /// There is no answer, or it cannot be carried out.
@@ -88,6 +90,7 @@ impl AdmissionRefusal {
             },
             Self::ByChanges { .. } => 403,
             Self::OtherKind { .. } => 422,
+            Self::TooManyEvents(_) => 429,
             Self::Late => 504,
             Self::Internal(_) => 500,
         }

@@ -1,9 +1,11 @@
 //! Names and amounts of resources (`pkg/apis/core/helper/helpers.go`, `pkg/apis/core/validation/validation.go`, 1.37).
 
-use kindom_api::Value;
+use std::collections::BTreeMap;
+
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::is_qualified_name;
 use kindom_api::quantity::Quantity;
+use kindom_api::{Map, Value};
 
 /// `standardResources`
 const STANDARD: [&str; 20] = [
@@ -47,6 +49,17 @@ pub(super) const HUGE_PAGES: &str = "hugepages-";
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// The error text of a name without a prefix that is no standard resource.
 pub(super) const NOT_STANDARD: &str = "must be a standard resource type or fully qualified";
+
+/// Amounts by the names of their resources.
+pub(super) type Amounts = BTreeMap<String, Quantity>;
+
+/// The amounts of a map of them; what cannot be read is left out.
+pub(super) fn amounts(of: &Value) -> Amounts {
+    let named = of.as_object().into_iter().flat_map(Map::iter);
+    let parsed =
+        named.filter_map(|(name, amount)| Some((name.to_owned(), Quantity::parse(amount.as_str()?).ok()?)));
+    parsed.collect()
+}
 
 /// `true` for pages of memory larger than usual.
 pub(super) fn is_huge_pages(name: &str) -> bool {

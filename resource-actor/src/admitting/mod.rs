@@ -20,8 +20,7 @@ use kindom_managed_fields::validate;
 use kindom_objects::admission::{AdmissionRefusal, Attributes, Hook, Labels, Matching, Operation, Place};
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::owner_references::{self, Stage};
-use kindom_objects::pipeline::admit;
-use kindom_objects::plan::{check_uid, name_for_create, set_namespace};
+use kindom_objects::plan::{check_uid, set_namespace};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 
@@ -298,11 +297,7 @@ impl<'a> Admitting<'a> {
         match &mut desired {
             Desired::Create(new) => {
                 // The namespace is looked at before anybody is asked, and the plan does it again.
-                let (named, _) = name_for_create(&new.object, &new.name_suffix);
-                admit(spec, operation, &named)?;
-                self.handle
-                    .namespace_for_create(self.attempt.rules, self.target, &named, self.options)
-                    .await?;
+                self.handle.open_for_create(self.attempt.rules, self.target, new, self.options).await?;
                 if let Some(before) = admitted.as_ref().filter(|before| Arc::ptr_eq(&before.spec, spec)) {
                     new.object = before.object.clone();
                     self.made.store(before.made, Ordering::Relaxed);

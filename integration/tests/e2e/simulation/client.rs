@@ -153,6 +153,7 @@ impl Client {
             knowledge,
             bytes: 0,
             quotas: None,
+            plugins: None,
             admission: None,
             fence: None,
         }
@@ -650,6 +651,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
                 knowledge: Knowledge::Latest,
                 bytes: 0,
                 quotas: None,
+                plugins: None,
                 admission: None,
                 fence: None,
             };

@@ -11,10 +11,11 @@ use kindom_api::field::{ErrorList, Path};
 use kindom_schema::columns::{Columns, Printed};
 
 use crate::declared::Declared;
-use crate::kinds::fields::{items, part, present, text};
+use crate::kinds::fields::{default_nil, items, part, present, text};
 use crate::kinds::generation;
 use crate::kinds::status::{is_of_status, keep_other_part, reset};
 use crate::kinds::{AGE, ip};
+use crate::plugins::{Look, OtherKind, Plugin, default_class};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod rules;
@@ -22,6 +23,8 @@ mod rules;
 static INGRESS: Declared = Declared::catalogued("networking.k8s.io/v1", "Ingress");
 /// The annotation that named a class before there was a field for it.
 const CLASS: &str = "kubernetes.io/ingress.class";
+/// The annotation of the default class.
+const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 const SHOWN_HOSTS_MAX: usize = 3;
 
 /// Ingresses as a built-in type.
@@ -86,6 +89,12 @@ fn ports(ingress: &Value) -> Value {
     if items(part(ingress, "spec"), "tls").is_empty() { "80".into() } else { "80, 443".into() }
 }
 
+fn needs_class(cx: &RuleContext<'_>, ingress: &Value) -> bool {
+    cx.others.has(Plugin::DefaultIngressClass)
+        && present(part(ingress, "spec"), "ingressClassName").is_none()
+        && ingress.at(&["metadata", "annotations", CLASS]).is_none()
+}
+
 /// The rules of Ingresses.
 struct Ingresses;
 
@@ -108,6 +117,25 @@ impl Strategy for Ingresses {
 
     fn reset_fields(&self, cx: &RuleContext<'_>, _: &str) -> &'static [&'static str] {
         Subresource::reset_fields(cx.subresource)
+    }
+
+    fn looks_at(&self, cx: &RuleContext<'_>, ingress: &Value, old: Option<&Value>) -> Vec<Look> {
+        match old.is_none() && needs_class(cx, ingress) {
+            true => vec![Look::All(OtherKind::IngressClass)],
+            false => Vec::new(),
+        }
+    }
+
+    /// `DefaultIngressClass` (`plugin/pkg/admission/network/defaultingressclass`)
+    fn admit(&self, cx: &RuleContext<'_>, ingress: &mut Value, old: Option<&Value>) -> Result<(), String> {
+        if old.is_none()
+            && needs_class(cx, ingress)
+            && let Some(class) = default_class(cx.others, OtherKind::IngressClass, &[IS_DEFAULT])
+            && let Some(spec) = ingress.get_mut("spec")
+        {
+            default_nil(spec, "ingressClassName", class);
+        }
+        Ok(())
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, ingress: &mut Value) {

@@ -1,5 +1,4 @@
-//! LimitRange, `v1`: what pods and their containers may ask for in a namespace. It is kept for whoever reads it: no pod is
-//! admitted here.
+//! LimitRange, `v1`: what pods, their containers and claims may ask for in a namespace. The admission of those kinds looks at it.
 //!
 //! Sources: `pkg/registry/core/limitrange/strategy.go`, `pkg/apis/core/validation` (`ValidateLimitRange`),
 //! `pkg/apis/core/v1/defaults.go` (1.37).
@@ -14,6 +13,7 @@ use crate::declared::Declared;
 use crate::kinds::round_up;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
+pub(super) mod bounds;
 mod rules;
 
 static LIMIT_RANGE: Declared = Declared::catalogued("v1", "LimitRange");
@@ -27,12 +27,12 @@ pub(super) fn limit_ranges() -> TypeSpec {
 }
 
 /// The limits of a range.
-fn limits(range: &Value) -> &[Value] {
+pub(super) fn limits(range: &Value) -> &[Value] {
     range.at(&["spec", "limits"]).and_then(Value::as_array).unwrap_or_default()
 }
 
 /// The quantities of a field, by resource.
-fn quantities<'a>(limit: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+pub(super) fn quantities<'a>(limit: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let map = limit.get(field).and_then(Value::as_object);
     map.into_iter().flat_map(Map::iter).map(|(name, value)| (name, value.as_str().unwrap_or_default()))
 }

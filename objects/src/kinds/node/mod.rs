@@ -14,6 +14,7 @@ use crate::declared::Declared;
 use crate::kinds::fields::{default_nil, items, part, present, text};
 use crate::kinds::round_up;
 use crate::kinds::status::{is_of_status, keep_other_part};
+use crate::plugins::Plugin;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -86,7 +87,10 @@ impl Strategy for Nodes {
     }
 
     /// A new node is not ready.
-    fn admit(&self, _: &RuleContext<'_>, node: &mut Value, old: Option<&Value>) -> Result<(), String> {
+    fn admit(&self, cx: &RuleContext<'_>, node: &mut Value, old: Option<&Value>) -> Result<(), String> {
+        if !cx.others.has(Plugin::TaintNodesByCondition) {
+            return Ok(());
+        }
         let (key, effect) = NOT_READY;
         let taints = items(part(node, "spec"), "taints");
         let has_one = taints.iter().any(|taint| text(taint, "key") == key && text(taint, "effect") == effect);

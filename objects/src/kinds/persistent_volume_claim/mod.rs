@@ -18,8 +18,10 @@ use crate::kinds::pod_spec::{defaults, volume_claim};
 use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::kinds::round_up;
 use crate::kinds::status::{is_of_status, keep, keep_other_part, reset};
+use crate::plugins::Look;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
+mod admission;
 mod printed;
 mod rules;
 mod usage;
@@ -128,6 +130,19 @@ impl Strategy for PersistentVolumeClaims {
 
     fn returns_deleted(&self) -> bool {
         true
+    }
+
+    fn looks_at(&self, cx: &RuleContext<'_>, claim: &Value, old: Option<&Value>) -> Vec<Look> {
+        admission::looks_at(cx, claim, old)
+    }
+
+    fn admit(&self, cx: &RuleContext<'_>, claim: &mut Value, old: Option<&Value>) -> Result<(), String> {
+        admission::admit(cx, claim, old);
+        Ok(())
+    }
+
+    fn judge(&self, cx: &RuleContext<'_>, claim: &Value, old: Option<&Value>) -> Result<(), String> {
+        admission::judge(cx, claim, old)
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, claim: &mut Value) {

@@ -1,8 +1,7 @@
 //! Pod, `v1`: containers that run together. Pods are kept for whoever runs them: nothing does here.
 //!
 //! Sources: `pkg/registry/core/pod/strategy.go`, `pkg/registry/core/pod/storage`, `pkg/apis/core/v1/defaults.go`
-//! (`SetDefaults_Pod`), `pkg/apis/core/validation` (`ValidatePodCreate` and the other functions of pods), the admission plugins
-//! `DefaultTolerationSeconds` and `Priority` as far as they need no other object (1.37).
+//! (`SetDefaults_Pod`), `pkg/apis/core/validation` (`ValidatePodCreate` and the other functions of pods) (1.37).
 
 use std::sync::Arc;
 
@@ -15,17 +14,21 @@ use crate::kinds::fields::{present, text};
 use crate::kinds::generation;
 use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::kinds::status::{is_of_status, keep};
+use crate::plugins::Look;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
+mod account;
 mod admission;
 mod binding;
 mod defaults;
 mod eviction;
+mod limits;
 mod prepare;
 mod printed;
 mod qos;
 mod rules;
+mod runtime;
 mod status_rules;
 mod update_rules;
 mod usage;
@@ -120,11 +123,16 @@ impl Strategy for Pods {
         true
     }
 
+    fn looks_at(&self, cx: &RuleContext<'_>, pod: &Value, old: Option<&Value>) -> Vec<Look> {
+        admission::looks_at(cx, pod, old)
+    }
+
     fn admit(&self, cx: &RuleContext<'_>, pod: &mut Value, old: Option<&Value>) -> Result<(), String> {
-        if cx.subresource.is_some() {
-            return Ok(());
-        }
-        admission::admit(pod, old)
+        admission::admit(cx, pod, old)
+    }
+
+    fn judge(&self, cx: &RuleContext<'_>, pod: &Value, old: Option<&Value>) -> Result<(), String> {
+        admission::judge(cx, pod, old)
     }
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, pod: &mut Value) {

@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindom_api::quantity::Quantity;
-use kindom_api::{Map, Value, meta};
+use kindom_api::{Value, meta};
 
 use super::{Pods, qos, spec};
 use crate::kinds::fields::{items, number, part, present, text};
 use crate::kinds::resource_quota::measure::{QuotaMeasure, QuotaScope, Usage};
 use crate::kinds::resource_quota::usage::{HUGE_PAGES, is_extended};
+use crate::kinds::resources::{Amounts, amounts};
 use crate::subresource::Subresource;
 
 /// The resources that each container needs amounts of where a quota bounds them (`validationSet`).
@@ -18,9 +19,6 @@ const REQUIRED: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 /// The resources that a quota knows by the name of a request, and that of a limit.
 const COMPUTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-
-/// Amounts by the names that pods have for them.
-type Amounts = BTreeMap<String, Quantity>;
 
 impl QuotaMeasure for Pods {
     /// `PodUsageFunc`: a pod that has ended uses nothing.
@@ -193,6 +191,15 @@ fn limits(pod: &Value) -> Amounts {
     all
 }
 
+/// The amounts of a pod's `requests` or `limits` by its spec alone (`podRequests`, `podLimits` of
+/// `plugin/pkg/admission/limitranger`).
+pub(super) fn by_spec(pod: &Value, field: &str) -> Amounts {
+    let mut all = sum(pod, &|container, _| amounts(part(part(container, "resources"), field)));
+    let overall = amounts(part(part(spec(pod), "resources"), field));
+    all.extend(overall.into_iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")));
+    all
+}
+
 /// `IsPodResizeInfeasible`
 fn is_infeasible(pod: &Value) -> bool {
     let mut conditions = items(part(pod, "status"), "conditions").iter();
@@ -243,13 +250,6 @@ fn sum(pod: &Value, of: &dyn Fn(&Value, &Value) -> Amounts) -> Amounts {
     }
     raise(&mut all, most);
     all
-}
-
-fn amounts(of: &Value) -> Amounts {
-    let named = of.as_object().into_iter().flat_map(Map::iter);
-    let parsed =
-        named.filter_map(|(name, amount)| Some((name.to_owned(), Quantity::parse(amount.as_str()?).ok()?)));
-    parsed.collect()
 }
 
 fn add(all: &mut Amounts, more: &Amounts) {

@@ -17,6 +17,7 @@ use crate::kinds::fields::{number, part, text};
 use crate::kinds::generation;
 use crate::kinds::metadata_update;
 use crate::kinds::table_column;
+use crate::plugins::{Look, OtherKind, Plugin};
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, TypeSpec};
 
 static PRIORITY_CLASS: Declared = Declared::catalogued("scheduling.k8s.io/v1", "PriorityClass");
@@ -99,6 +100,29 @@ impl Strategy for PriorityClasses {
             && class.get("preemptionPolicy").is_none_or(Value::is_null)
         {
             class.insert("preemptionPolicy", "PreemptLowerPriority");
+        }
+    }
+
+    fn looks_at(&self, cx: &RuleContext<'_>, class: &Value, _: Option<&Value>) -> Vec<Look> {
+        match cx.others.has(Plugin::Priority) && is_default(class) {
+            true => vec![Look::All(OtherKind::PriorityClass)],
+            false => Vec::new(),
+        }
+    }
+
+    /// One class is the default, as far as those are known that there are (`validatePriorityClass`).
+    fn judge(&self, cx: &RuleContext<'_>, class: &Value, old: Option<&Value>) -> Result<(), String> {
+        if !cx.others.has(Plugin::Priority) || !is_default(class) {
+            return Ok(());
+        }
+        let name = |class: &Value| class.text_at(&["metadata", "name"]).to_owned();
+        let defaults = cx.others.all(OtherKind::PriorityClass).filter(|class| is_default(class));
+        let default = defaults.min_by_key(|class| value(class)).map(name);
+        match default.filter(|default| old.is_none() || *default != name(class)) {
+            Some(default) => Err(format!(
+                "PriorityClass {default} is already marked as default. Only one default can exist"
+            )),
+            None => Ok(()),
         }
     }
 

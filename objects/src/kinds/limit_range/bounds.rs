@@ -1,0 +1,191 @@
+//! The bounds of a limit (`plugin/pkg/admission/limitranger/admission.go`, 1.37). Amounts are compared as they are, which upstream
+//! does to a thousandth; the amounts of pods and ranges have no more digits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kindom_api::Value;
+use kindom_api::quantity::Quantity;
+
+use super::quantities;
+use crate::kinds::fields::text;
+use crate::kinds::resources::Amounts;
+
+/// The amounts that a limit bounds.
+pub(in crate::kinds) struct Bounded {
+    pub(in crate::kinds) requests: Amounts,
+    pub(in crate::kinds) limits: Amounts,
+}
+
+/// Adds the violations of a limit's `min`, `max` and `maxLimitRequestRatio`.
+pub(in crate::kinds) fn violations(limit: &Value, of: &Bounded, errors: &mut Vec<String>) {
+    let kind = text(limit, "type");
+    let found = |name: &str| (of.requests.get(name), of.limits.get(name));
+    each(limit, "min", |name, bound| {
+        let (request, most) = found(name);
+        errors.extend(below(kind, name, bound, request, most));
+    });
+    each(limit, "max", |name, bound| {
+        let (request, most) = found(name);
+        errors.extend(above(kind, name, bound, request, most));
+    });
+    each(limit, "maxLimitRequestRatio", |name, bound| {
+        let (request, most) = found(name);
+        errors.extend(beyond_ratio(kind, name, bound, request, most));
+    });
+}
+
+/// Adds the violations of a limit for what has requests alone: claims.
+pub(in crate::kinds) fn violations_of_requests(limit: &Value, requests: &Amounts, errors: &mut Vec<String>) {
+    let kind = text(limit, "type");
+    each(limit, "min", |name, bound| errors.extend(below(kind, name, bound, requests.get(name), None)));
+    each(limit, "max", |name, bound| {
+        let request = requests.get(name);
+        let wrong = match request {
+            None => Some("No request is specified".to_owned()),
+            Some(request) => request.compare(bound).is_gt().then(|| format!("request is {request}")),
+        };
+        errors.extend(wrong.map(|wrong| bounded("maximum", name, kind, bound, request.is_some(), &wrong)));
+    });
+}
+
+fn each(limit: &Value, field: &str, mut on: impl FnMut(&str, &Quantity)) {
+    // By name, as upstream's order is a map's.
+    let all: BTreeMap<&str, &str> = quantities(limit, field).collect();
+    for (name, amount) in all {
+        if let Ok(bound) = Quantity::parse(amount) {
+            on(name, &bound);
+        }
+    }
+}
+
+fn bounded(end: &str, name: &str, kind: &str, bound: &Quantity, is_given: bool, wrong: &str) -> String {
+    let joint = if is_given { ", but" } else { ". " };
+    format!("{end} {name} usage per {kind} is {bound}{joint} {wrong}")
+}
+
+/// `minConstraint`
+fn below(
+    kind: &str,
+    name: &str,
+    bound: &Quantity,
+    request: Option<&Quantity>,
+    most: Option<&Quantity>,
+) -> Option<String> {
+    let wrong = match (request, most) {
+        (None, _) => return Some(bounded("minimum", name, kind, bound, false, "No request is specified")),
+        (Some(request), _) if request.compare(bound).is_lt() => format!("request is {request}"),
+        (_, Some(most)) if most.compare(bound).is_lt() => format!("limit is {most}"),
+        _ => return None,
+    };
+    Some(bounded("minimum", name, kind, bound, true, &wrong))
+}
+
+/// `maxConstraint`
+fn above(
+    kind: &str,
+    name: &str,
+    bound: &Quantity,
+    request: Option<&Quantity>,
+    most: Option<&Quantity>,
+) -> Option<String> {
+    let wrong = match (most, request) {
+        (None, _) => return Some(bounded("maximum", name, kind, bound, false, "No limit is specified")),
+        (Some(most), _) if most.compare(bound).is_gt() => format!("limit is {most}"),
+        (_, Some(request)) if request.compare(bound).is_gt() => format!("request is {request}"),
+        _ => return None,
+    };
+    Some(bounded("maximum", name, kind, bound, true, &wrong))
+}
+
+/// `limitRequestRatioConstraint`
+fn beyond_ratio(
+    kind: &str,
+    name: &str,
+    bound: &Quantity,
+    request: Option<&Quantity>,
+    most: Option<&Quantity>,
+) -> Option<String> {
+    let some = |amount: Option<&Quantity>| amount.filter(|amount| amount.sign() != 0).map(milli);
+    let prefix = format!("{name} max limit to request ratio per {kind} is {bound}, but");
+    let Some(request) = some(request) else {
+        return Some(format!("{prefix} no request is specified or request is 0"));
+    };
+    let Some(most) = some(most) else {
+        return Some(format!("{prefix} no limit is specified or limit is 0"));
+    };
+    let ratio = most / request;
+    (ratio * 1000.0 > milli(bound)).then(|| format!("{prefix} provided ratio is {ratio:.6}"))
+}
+
+/// `Quantity.MilliValue`, of an amount without more digits.
+fn milli(amount: &Quantity) -> f64 {
+    (amount.as_f64() * 1000.0).round()
+}
+
+/// All errors as one, each once (`utilerrors.NewAggregate`).
+///
+/// # Errors
+/// There are some.
+pub(in crate::kinds) fn all_in_one(errors: Vec<String>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    let mut errors: Vec<String> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.swap_remove(0)),
+        _ => Err(format!("[{}]", errors.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json;
+
+    use super::*;
+
+    fn wrong(limit: &str, requests: &[(&str, &str)], limits: &[(&str, &str)]) -> Result<(), String> {
+        let amounts = |all: &[(&str, &str)]| {
+            all.iter().map(|(name, amount)| ((*name).to_owned(), Quantity::parse(amount).unwrap())).collect()
+        };
+        let mut errors = Vec::new();
+        let of = Bounded { requests: amounts(requests), limits: amounts(limits) };
+        violations(&json::parse(limit.as_bytes()).unwrap(), &of, &mut errors);
+        all_in_one(errors)
+    }
+
+    #[test]
+    fn bounds_hold_for_requests_and_limits() {
+        let limit = r#"{"type":"Container","min":{"cpu":"100m"},"max":{"cpu":"1"}}"#;
+        let one = |request: &str, most: &str| wrong(limit, &[("cpu", request)], &[("cpu", most)]);
+        assert_eq!(one("100m", "1"), Ok(()));
+        let [min, max] = [("minimum", "100m"), ("maximum", "1")]
+            .map(|(end, bound)| format!("{end} cpu usage per Container is {bound}"));
+        assert_eq!(one("99m", "1"), Err(format!("{min}, but request is 99m")));
+        assert_eq!(one("100m", "50m"), Err(format!("{min}, but limit is 50m")));
+        assert_eq!(one("1", "1001m"), Err(format!("{max}, but limit is 1001m")));
+        assert_eq!(one("2", "1"), Err(format!("{max}, but request is 2")));
+        let none = wrong(limit, &[], &[]).unwrap_err();
+        assert_eq!(none, format!("[{min}.  No request is specified, {max}.  No limit is specified]"));
+    }
+
+    #[test]
+    fn a_ratio_bounds_the_limit_by_the_request() {
+        let limit = r#"{"type":"Pod","maxLimitRequestRatio":{"memory":"3"}}"#;
+        let one = |request: &str, most: &str| wrong(limit, &[("memory", request)], &[("memory", most)]);
+        let text = "memory max limit to request ratio per Pod is 3, but";
+        assert_eq!(one("100m", "300m"), Ok(()));
+        assert_eq!(one("1Gi", "10Gi"), Err(format!("{text} provided ratio is 10.000000")));
+        assert_eq!(one("3", "10"), Err(format!("{text} provided ratio is 3.333333")));
+        assert_eq!(one("0", "10"), Err(format!("{text} no request is specified or request is 0")));
+        assert_eq!(
+            wrong(limit, &[("memory", "1")], &[]),
+            Err(format!("{text} no limit is specified or limit is 0"))
+        );
+    }
+
+    #[test]
+    fn an_error_is_told_once() {
+        let twice = vec!["a".to_owned(), "b".to_owned(), "a".to_owned()];
+        assert_eq!(all_in_one(twice), Err("[a, b]".to_owned()));
+        assert_eq!(all_in_one(vec!["a".to_owned(), "a".to_owned()]), Err("a".to_owned()));
+    }
+}
