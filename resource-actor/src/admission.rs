@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use kindom_actor_kit::{Deadline, back, dear};
 use kindom_api::{GroupVersionKind, User, Value, json};
 use kindom_objects::admission::{Binding, Hook, Matching, Place, Policy};
+use kindom_objects::plugins::Plugins;
 use kindom_objects::review::{Access, Action};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_storage::Revision;
@@ -18,6 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::cost::{self, Cost};
 use crate::error::{ReadError, WriteError};
+use crate::event_limits::EventLimits;
 use crate::{ResourceHandle, Snapshot};
 
 /// The webhooks and policies of all configurations. Cheap to clone.
@@ -26,6 +28,17 @@ pub struct Admission(Arc<Configurations>);
 
 /// Finds the type of a kind in a version, if it is served.
 pub type FindKind = dyn Fn(&GroupVersionKind) -> Option<ResourceHandle> + Send + Sync;
+
+/// The admission plugins of a server that need no configuration in its store. Cheap to clone.
+#[derive(Clone)]
+pub struct OwnPlugins {
+    /// Those that are on.
+    pub on: Plugins,
+    /// Finds the types of what they look at.
+    pub find_kind: Arc<FindKind>,
+    /// The rates at which events may come; `None` for any.
+    pub event_limits: Option<Arc<EventLimits>>,
+}
 
 /// Decides what users may do, where expressions ask.
 pub trait AccessDecider: Send + Sync {

@@ -1,6 +1,6 @@
 //! The rates at which events may come (`EventRateLimit`, `plugin/pkg/admission/eventratelimit`, 1.37).
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ struct Bucket {
 struct Buckets {
     limit: EventLimit,
     all: Cache<u64, Arc<Mutex<Bucket>>>,
-    hasher: RandomState,
+    seed: String,
 }
 
 impl Buckets {
@@ -97,7 +97,9 @@ impl Buckets {
                 at: now,
             })))
         };
-        let Ok(bucket) = self.all.get_or_insert_with(&self.hasher.hash_one(key), full);
+        let mut hasher = DefaultHasher::new();
+        (&self.seed, key).hash(&mut hasher);
+        let Ok(bucket) = self.all.get_or_insert_with(&hasher.finish(), full);
         let mut bucket = bucket.lock();
         let passed: Duration = now.saturating_duration_since(bucket.at);
         bucket.tokens = (bucket.tokens + passed.as_secs_f64() * f64::from(qps)).min(f64::from(burst));
@@ -114,13 +116,13 @@ impl Buckets {
 pub struct EventLimits(Vec<Buckets>);
 
 impl EventLimits {
-    /// Limits with full buckets.
+    /// Limits with full buckets. Nobody should know the seed who might choose keys of the same hash.
     #[must_use]
-    pub fn new(limits: &[EventLimit]) -> Self {
+    pub fn new(limits: &[EventLimit], seed: &str) -> Self {
         let buckets = |limit: &EventLimit| {
             let size =
                 if limit.of == EventLimitType::Server { 1 } else { limit.cache_size.clamp(1, BUCKETS_MAX) };
-            Buckets { limit: *limit, all: Cache::new(size), hasher: RandomState::new() }
+            Buckets { limit: *limit, all: Cache::new(size), seed: seed.to_owned() }
         };
         Self(limits.iter().map(buckets).collect())
     }
@@ -167,7 +169,7 @@ mod tests {
     }
 
     fn limits(of: EventLimitType) -> EventLimits {
-        EventLimits::new(&[EventLimit { of, qps: 2, burst: 3, cache_size: 10 }])
+        EventLimits::new(&[EventLimit { of, qps: 2, burst: 3, cache_size: 10 }], "")
     }
 
     #[test]
@@ -209,7 +211,8 @@ mod tests {
     #[test]
     fn every_limit_counts_every_event() {
         let limit = |of, burst| EventLimit { of, qps: 1, burst, cache_size: 10 };
-        let limits = EventLimits::new(&[limit(EventLimitType::Server, 1), limit(EventLimitType::User, 2)]);
+        let limits =
+            EventLimits::new(&[limit(EventLimitType::Server, 1), limit(EventLimitType::User, 2)], "");
         let now = Instant::now();
         let count = || limits.count("a", "u", &event("c", "p"), now);
         assert_eq!(count(), Ok(()));

@@ -49,7 +49,8 @@ mod webhooks;
 mod write;
 
 pub use admission::{
-    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, Disabled, FindKind, PolicyTypes, SentOptions,
+    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, Disabled, FindKind, OwnPlugins, PolicyTypes,
+    SentOptions,
 };
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};
@@ -59,7 +60,6 @@ pub use event_log::ObjectEvent;
 pub use feed::{Batch, Batches, Feed};
 pub use handle::{Deps, Freshness, ResourceHandle};
 pub use maintenance::{Drained, Rewritten};
-pub use others::OwnPlugins;
 pub use pages::{Page, Pages};
 pub use request::{Knowledge, Outcome, Target, Wanted, WriteOptions, Written, is_conclusive};
 pub use snapshot::Snapshot;

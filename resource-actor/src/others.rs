@@ -6,12 +6,11 @@ use std::time::Duration;
 use kindom_actor_kit::{Deadline, back, dear};
 use kindom_api::json;
 use kindom_objects::admission::AdmissionRefusal;
-use kindom_objects::plugins::{Look, OtherKind, Others, Plugins};
+use kindom_objects::plugins::{Look, OtherKind, Others};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use memchr::memmem;
 use tokio::time::timeout_at;
 
-use crate::admission::FindKind;
 use crate::cost;
 use crate::driver::{Attempt, Desired, Step};
 use crate::error::{ReadError, WriteError};
@@ -25,17 +24,6 @@ const LOOKED_AT_BYTES_MAX: usize = 256 << 10;
 const EXPECTED_WITHIN: Duration = Duration::from_secs(1);
 /// The most changes read in one go.
 const EVENTS_AT_ONCE: usize = 256;
-
-/// The admission plugins of a server that need no configuration in its store. Cheap to clone.
-#[derive(Clone)]
-pub struct OwnPlugins {
-    /// Those that are on.
-    pub on: Plugins,
-    /// Finds the types of what they look at.
-    pub find_kind: Arc<FindKind>,
-    /// The rates at which events may come; `None` for any.
-    pub event_limits: Option<Arc<EventLimits>>,
-}
 
 /// A text that is in every object of a kind that may be of interest, where others need not be read.
 fn mark(kind: OtherKind) -> &'static str {

@@ -7,9 +7,8 @@ use kindom_api::{User, Value};
 use kindom_storage::{Compare, Revision};
 
 use crate::ResourceHandle;
-use crate::admission::AskedAdmission;
+use crate::admission::{AskedAdmission, OwnPlugins};
 use crate::error::WriteError;
-use crate::others::OwnPlugins;
 use crate::quota::Quotas;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
 

@@ -100,7 +100,7 @@ impl AdmissionFile {
     ///
     /// # Errors
     /// There are none, or some are wrong; upstream's texts.
-    pub(crate) fn event_limits(&self) -> Result<EventLimits, BoxError> {
+    pub(crate) fn event_limits(&self, seed: &str) -> Result<EventLimits, BoxError> {
         const PLUGIN: &str = "EventRateLimit";
         let limits = match self.of(PLUGIN)? {
             None => Vec::new(),
@@ -112,7 +112,7 @@ impl AdmissionFile {
         };
         let (all, errors) = checked(&limits);
         if errors.is_empty() {
-            return Ok(EventLimits::new(&all));
+            return Ok(EventLimits::new(&all, seed));
         }
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let texts = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
@@ -184,7 +184,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         std::fs::write(folder.path().join("events.yaml"), EVENTS).unwrap();
         let read = AdmissionFile::read(Some(&path)).map_err(|error| error.to_string());
-        read.and_then(|read| match read.event_limits() {
+        read.and_then(|read| match read.event_limits("") {
             Ok(_) => Ok(read),
             Err(error) => Err(error.to_string().replace(&folder.path().display().to_string(), "")),
         })

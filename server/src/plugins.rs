@@ -116,7 +116,7 @@ impl PluginFlags {
     ///
     /// # Errors
     /// A configuration that cannot be read, or is wrong.
-    pub(crate) fn event_limits(&self) -> Result<Option<EventLimits>, BoxError> {
+    pub(crate) fn event_limits(&self, seed: &str) -> Result<Option<EventLimits>, BoxError> {
         let file = AdmissionFile::read(self.admission_control_config_file.as_deref())?;
         for name in file.names().filter(|name| *name != EVENT_RATE_LIMIT) {
             tracing::warn!(
@@ -125,7 +125,7 @@ impl PluginFlags {
             );
         }
         let is_on = self.enable_admission_plugins.iter().any(|name| name == EVENT_RATE_LIMIT);
-        if is_on { file.event_limits().map(Some) } else { Ok(None) }
+        if is_on { file.event_limits(seed).map(Some) } else { Ok(None) }
     }
 
     /// The rules of kinds that are on.

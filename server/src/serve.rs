@@ -332,7 +332,7 @@ async fn serving(
     let plugins = OwnPlugins {
         on: options.plugins.on(),
         find_kind: Arc::clone(&find_kind),
-        event_limits: options.plugins.event_limits()?.map(Arc::new),
+        event_limits: options.plugins.event_limits(&deps.entropy.uuid_v4())?.map(Arc::new),
     };
     let admission =
         configuring.map(|(types, faces)| Admission::new(types, options.plugins.disabled(), faces, find_kind));
