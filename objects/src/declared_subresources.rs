@@ -17,7 +17,7 @@ use crate::field_path::{self, Path};
 use crate::metadata::metadata_mut;
 use crate::stored_registration::StoredRegistration;
 use crate::subresource::{Subresource, SubresourceName};
-use crate::webhook_client::{WebhookClient, WebhookPlace};
+use crate::webhook_client::{WebhookClient, WebhookPlace, WebhookPurpose};
 
 /// The annotation of a registration that declares subresources: `{"approval": {"writes": [".spec.approved"]}}`.
 pub const SUBRESOURCES_ANNOTATION: &str = "kindom.dev/subresources";
@@ -213,7 +213,7 @@ impl Endpoint {
         if !errors.is_empty() {
             return Err(field::aggregate(&errors));
         }
-        let mut webhook = WebhookClient::of(tree);
+        let mut webhook = WebhookClient::of(tree, WebhookPurpose::OfType);
         // As it was checked: what could not be decoded would leave the machine's authorities in its place.
         let bundle: String = config.ca_bundle.split_ascii_whitespace().collect();
         webhook.authorities =

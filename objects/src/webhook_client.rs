@@ -11,6 +11,19 @@ pub struct WebhookClient {
     pub place: WebhookPlace,
     /// Certificates in PEM; empty for the authorities that the machine trusts.
     pub authorities: Vec<u8>,
+    /// The reason why it is asked.
+    pub purpose: WebhookPurpose,
+}
+
+/// The reason why a webhook is asked, which decides the credentials that it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WebhookPurpose {
+    /// It converts, or serves an endpoint: whoever registers a type names it.
+    OfType,
+    /// It changes what is written.
+    Mutating,
+    /// It judges what is written.
+    Validating,
 }
 
 /// The place of a webhook.
@@ -34,7 +47,7 @@ pub enum WebhookPlace {
 impl WebhookClient {
     /// That of a `clientConfig`, which was validated when it was written.
     #[must_use]
-    pub fn of(config: &Value) -> Self {
+    pub fn of(config: &Value, purpose: WebhookPurpose) -> Self {
         let service = config.get("service").filter(|service| !service.is_null());
         let place = match service {
             None => WebhookPlace::Url(config.text_at(&["url"]).to_owned()),
@@ -51,7 +64,7 @@ impl WebhookClient {
         };
         let authorities = STANDARD.decode(config.text_at(&["caBundle"])).unwrap_or_default();
         let authorities = if authorities.trim_ascii().is_empty() { Vec::new() } else { authorities };
-        Self { place, authorities }
+        Self { place, authorities, purpose }
     }
 }
 

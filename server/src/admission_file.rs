@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::BoxError;
+use crate::webhook_users::WebhookUsers;
 
 /// The buckets that a limit remembers if its configuration does not say.
 const BUCKETS: i32 = 4096;
@@ -29,6 +30,13 @@ struct PluginConfiguration {
     #[serde(default)]
     path: PathBuf,
     configuration: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WebhookAdmission {
+    #[serde(default)]
+    kube_config_file: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -69,8 +77,9 @@ impl AdmissionFile {
         let bytes = std::fs::read(file).map_err(|error| {
             format!("unable to read admission control configuration from {name:?} [{error}]")
         })?;
-        let versions = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
-        let read: AdmissionConfiguration = decode(&name, &bytes, &versions, "AdmissionConfiguration")?;
+        let kinds = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"]
+            .map(|version| (version, "AdmissionConfiguration"));
+        let read: AdmissionConfiguration = decode(&name, &bytes, &kinds)?;
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
         Ok(Self { plugins: read.plugins, folder })
     }
@@ -96,6 +105,30 @@ impl AdmissionFile {
         Ok(Some((name, bytes)))
     }
 
+    /// The users that this server is for the webhooks of a plugin.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no such configuration.
+    pub(crate) fn webhook_users(&self, plugin: &str) -> Result<WebhookUsers, BoxError> {
+        let Some((name, bytes)) = self.of(plugin)? else { return Ok(WebhookUsers::default()) };
+        let kinds = [
+            ("apiserver.config.k8s.io/v1", "WebhookAdmissionConfiguration"),
+            ("apiserver.config.k8s.io/v1alpha1", "WebhookAdmission"),
+        ];
+        let read: WebhookAdmission = decode(&name, &bytes, &kinds)?;
+        let file = read.kube_config_file;
+        match file.as_os_str().is_empty() {
+            true => Ok(WebhookUsers::default()),
+            false if !file.is_absolute() => {
+                let shown = file.display().to_string();
+                let error =
+                    Error::invalid(&Field::new("kubeConfigFile"), shown, "must be an absolute file path");
+                Err(format!("{name}: {error}").into())
+            }
+            false => WebhookUsers::read(&file),
+        }
+    }
+
     /// The limits of `EventRateLimit`.
     ///
     /// # Errors
@@ -105,8 +138,8 @@ impl AdmissionFile {
         let limits = match self.of(PLUGIN)? {
             None => Vec::new(),
             Some((name, bytes)) => {
-                let versions = ["eventratelimit.admission.k8s.io/v1alpha1"];
-                let read: EventRateLimit = decode(&name, &bytes, &versions, "Configuration")?;
+                let kinds = [("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")];
+                let read: EventRateLimit = decode(&name, &bytes, &kinds)?;
                 read.limits
             }
         };
@@ -153,13 +186,8 @@ fn checked(limits: &[Limit]) -> (Vec<EventLimit>, ErrorList) {
     (all, errors)
 }
 
-/// An object of a kind in one of these versions, from JSON or YAML.
-fn decode<T: DeserializeOwned>(
-    name: &str,
-    bytes: &[u8],
-    versions: &[&str],
-    kind: &str,
-) -> Result<T, BoxError> {
+/// An object of one of these versions and kinds, from JSON or YAML.
+fn decode<T: DeserializeOwned>(name: &str, bytes: &[u8], kinds: &[(&str, &str)]) -> Result<T, BoxError> {
     let mut documents = manifests::parse(name, bytes)?;
     let [(_, document)] = documents.as_mut_slice() else {
         return Err(format!("{name}: it has {} documents; one is read", documents.len()).into());
@@ -168,7 +196,7 @@ fn decode<T: DeserializeOwned>(
         let found = document.as_object_mut().and_then(|object| object.remove(field));
         found.as_ref().and_then(json::Value::as_str).unwrap_or_default().to_owned()
     });
-    if of != kind || !versions.contains(&version.as_str()) {
+    if !kinds.contains(&(version.as_str(), of.as_str())) {
         return Err(format!("{name}: no kind {of:?} is registered for version {version:?}").into());
     }
     serde_json::from_slice(&document.to_vec()).map_err(|error| format!("{name}: {error}").into())

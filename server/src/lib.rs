@@ -35,6 +35,7 @@ mod signals;
 mod snapshot;
 mod stand_in;
 pub mod typed;
+mod webhook_users;
 mod webhooks;
 
 pub use kindom_derive::Resource;

@@ -9,6 +9,7 @@ use kindom_resource_actor::{Disabled, EventLimits};
 
 use crate::BoxError;
 use crate::admission_file::AdmissionFile;
+use crate::webhooks::WebhookUsersOf;
 
 /// The plugins that there are here beside the rules of kinds ([`Plugin`]), and that can be switched off.
 const MUTATING_POLICIES: &str = "MutatingAdmissionPolicy";
@@ -62,7 +63,8 @@ pub(crate) struct PluginFlags {
     /// the log says so.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
     pub(crate) disable_admission_plugins: Vec<String>,
-    /// The configurations of admission plugins: an AdmissionConfiguration, JSON or YAML, by which EventRateLimit has its limits.
+    /// The configurations of admission plugins: an AdmissionConfiguration, JSON or YAML. It gives EventRateLimit its limits, and
+    /// MutatingAdmissionWebhook and ValidatingAdmissionWebhook the kubeconfig of the users that webhooks see.
     #[arg(long, value_name = "FILE")]
     pub(crate) admission_control_config_file: Option<PathBuf>,
 }
@@ -112,18 +114,41 @@ impl PluginFlags {
         on.chain(off.map(|name| ("disable-admission-plugins", name.as_str())))
     }
 
-    /// The rates at which events may come; `None` for any.
+    /// The configurations of plugins.
     ///
     /// # Errors
-    /// A configuration that cannot be read, or is wrong.
-    pub(crate) fn event_limits(&self, seed: &str) -> Result<Option<EventLimits>, BoxError> {
+    /// A file that cannot be read, or is wrong.
+    pub(crate) fn file(&self) -> Result<AdmissionFile, BoxError> {
         let file = AdmissionFile::read(self.admission_control_config_file.as_deref())?;
-        for name in file.names().filter(|name| *name != EVENT_RATE_LIMIT) {
+        let is_read =
+            |name: &&str| ![EVENT_RATE_LIMIT, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS].contains(name);
+        for name in file.names().filter(is_read) {
             tracing::warn!(
                 plugin = name,
                 "admission-control-config-file: this plugin has no configuration here"
             );
         }
+        Ok(file)
+    }
+
+    /// The users that this server is for webhooks.
+    ///
+    /// # Errors
+    /// A configuration that cannot be read, or is wrong.
+    pub(crate) fn webhook_users(file: &AdmissionFile) -> Result<WebhookUsersOf, BoxError> {
+        let of = |plugin| file.webhook_users(plugin);
+        Ok(WebhookUsersOf { mutating: of(MUTATING_WEBHOOKS)?, validating: of(VALIDATING_WEBHOOKS)? })
+    }
+
+    /// The rates at which events may come; `None` for any.
+    ///
+    /// # Errors
+    /// A configuration that cannot be read, or is wrong.
+    pub(crate) fn event_limits(
+        &self,
+        file: &AdmissionFile,
+        seed: &str,
+    ) -> Result<Option<EventLimits>, BoxError> {
         let is_on = self.enable_admission_plugins.iter().any(|name| name == EVENT_RATE_LIMIT);
         if is_on { file.event_limits(seed).map(Some) } else { Ok(None) }
     }
@@ -161,7 +186,7 @@ mod tests {
         }
         assert_eq!(plugin("Nobody"), Err("plugin \"Nobody\" is unknown".to_owned()));
         assert_eq!(
-            SWITCHED.len() + ALWAYS.len() + OTHERS.len() + rules.len(),
+            SWITCHED.len() + ALWAYS.len() + OTHERS.len() + rules.len() + 1,
             39,
             "as many as AllOrderedPlugins"
         );

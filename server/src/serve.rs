@@ -55,6 +55,7 @@ use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
 use crate::logging::Format;
 use crate::pki::server_url;
+use crate::plugins::PluginFlags;
 use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::typed::{self, Kinds};
@@ -260,6 +261,8 @@ async fn serving(
             "this admission plugin cannot be switched here, and the flag has no effect"
         );
     }
+    let plugin_file = options.plugins.file()?;
+    let webhook_users = PluginFlags::webhook_users(&plugin_file)?;
     let address = advertised(options.advertise_address, options.bind_address)?;
     let Opened { storage, writes: store_writes, folder, replaced } = store.open().await?;
     refuse_unfinished(&*storage).await?;
@@ -276,6 +279,7 @@ async fn serving(
         entropy,
         webhooks: Arc::new(WebhookClients::new(
             &options.aggregator.service_resolver,
+            webhook_users,
             webhook_metrics.clone(),
         )),
     });
@@ -332,7 +336,7 @@ async fn serving(
     let plugins = OwnPlugins {
         on: options.plugins.on(),
         find_kind: Arc::clone(&find_kind),
-        event_limits: options.plugins.event_limits(&deps.entropy.uuid_v4())?.map(Arc::new),
+        event_limits: options.plugins.event_limits(&plugin_file, &deps.entropy.uuid_v4())?.map(Arc::new),
     };
     let admission =
         configuring.map(|(types, faces)| Admission::new(types, options.plugins.disabled(), faces, find_kind));

@@ -17,7 +17,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Body as _;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
@@ -26,7 +26,7 @@ use kindom_actor_kit::Deadline;
 use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_http::WebhookMetrics;
-use kindom_objects::webhook_client::{WebhookClient, WebhookPlace};
+use kindom_objects::webhook_client::{WebhookClient, WebhookPlace, WebhookPurpose};
 use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview, Webhooks};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -38,6 +38,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::BoxError;
 use crate::aggregator::Service;
 use crate::outgoing::{Executor, IDLE, Owned, Trust, connector, with_causes};
+use crate::webhook_users::{WebhookUser, WebhookUsers};
 
 /// The longest that a webhook may take (apiserver `pkg/util/webhook/authentication.go`, `setGlobalDefaults`).
 const LIMIT: Duration = Duration::from_secs(30);
@@ -77,6 +78,8 @@ struct Known {
     /// The place that is connected to; `None` if nobody knows it.
     address: Option<String>,
     trust: (Vec<u8>, Option<String>),
+    /// The user that this server is for it; `None` for nobody.
+    user: Option<Arc<WebhookUser>>,
 }
 
 /// The host of any number of webhooks.
@@ -176,9 +179,29 @@ impl Host {
     }
 }
 
+/// The users that this server is for webhooks that change and for those that judge.
+#[derive(Default)]
+pub(crate) struct WebhookUsersOf {
+    pub(crate) mutating: WebhookUsers,
+    pub(crate) validating: WebhookUsers,
+}
+
+impl WebhookUsersOf {
+    /// The user for a webhook at `host:port`. Whom a registration names is shown none: any writer of registrations could ask for
+    /// them.
+    fn of(&self, purpose: WebhookPurpose, host: &str) -> Option<Arc<WebhookUser>> {
+        match purpose {
+            WebhookPurpose::OfType => None,
+            WebhookPurpose::Mutating => self.mutating.of(host).cloned(),
+            WebhookPurpose::Validating => self.validating.of(host).cloned(),
+        }
+    }
+}
+
 /// Asks webhooks over connections that it keeps.
 pub(crate) struct WebhookClients {
     services: BTreeMap<(String, String, u16), String>,
+    users: WebhookUsersOf,
     known: Cache<Arc<WebhookClient>, Arc<Known>>,
     /// By `host:port`.
     hosts: Cache<String, Arc<Host>>,
@@ -189,10 +212,11 @@ pub(crate) struct WebhookClients {
 }
 
 impl WebhookClients {
-    pub(crate) fn new(services: &[Service], metrics: WebhookMetrics) -> Self {
+    pub(crate) fn new(services: &[Service], users: WebhookUsersOf, metrics: WebhookMetrics) -> Self {
         let services = services.iter().cloned();
         Self {
             services: services.map(|of| ((of.namespace, of.name, of.port), of.address)).collect(),
+            users,
             known: Cache::new(CLIENTS_MAX),
             hosts: Cache::new(CLIENTS_MAX),
             of_all: Arc::new(Semaphore::new(AT_ONCE_OF_ALL)),
@@ -217,7 +241,8 @@ impl WebhookClients {
             let new = || Ok::<_, Infallible>(Arc::new(Host::new()));
             let Ok(host) = self.hosts.get_or_insert_with(authority(&url), new);
             let trust = (webhook.authorities.clone(), name);
-            Ok::<_, Infallible>(Arc::new(Known { client: OnceCell::new(), host, url, address, trust }))
+            let user = self.users.of(webhook.purpose, &with_port(authority(&url)));
+            Ok::<_, Infallible>(Arc::new(Known { client: OnceCell::new(), host, url, address, trust, user }))
         });
         known
     }
@@ -299,6 +324,12 @@ fn authority(url: &str) -> &str {
     rest.split_once('/').map_or(rest, |(authority, _)| authority)
 }
 
+/// `host:port`, with the port of HTTPS if there is none.
+fn with_port(authority: &str) -> String {
+    let name = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+    if name.contains(':') { authority.to_owned() } else { format!("{authority}:443") }
+}
+
 impl Known {
     async fn ask(
         &self,
@@ -360,13 +391,18 @@ impl Known {
         let client = client.map_err(|error| posting(&error.to_string()))?;
         let address = url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
         let most = ANSWER_BYTES_MIN + review.len().saturating_mul(ANSWER_GROWTH);
-        let request = Request::post(url)
+        let mut request = Request::post(url)
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, */*")
             .header(USER_AGENT, AGENT)
-            .header(HOST, authority(&self.url))
-            .body(Full::new(review))
-            .map_err(|error| posting(&error.to_string()))?;
+            .header(HOST, authority(&self.url));
+        if let Some(user) = &self.user {
+            let authorization = user.authorization().await.map_err(|error| posting(&error.to_string()))?;
+            request = authorization
+                .into_iter()
+                .fold(request, |request, value| request.header(AUTHORIZATION, value));
+        }
+        let request = request.body(Full::new(review)).map_err(|error| posting(&error.to_string()))?;
         let response = client.request(request).await.map_err(|error| posting(&in_go(&error, &address)))?;
         let code = response.status().as_u16();
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -399,8 +435,13 @@ impl Known {
 
     async fn connect(&self, executor: Executor) -> Result<Client, BoxError> {
         let (authorities, name) = self.trust.clone();
-        // Reads the machine's authorities, where there are none.
-        let tls = move || Trust { authorities: &authorities, ..Trust::default() }.tls();
+        let user = self.user.clone();
+        // Reads files: the machine's authorities, where there are none, and the user's.
+        let tls = move || {
+            let own = user.as_ref().map(|user| user.certificate()).transpose()?.flatten();
+            let own = own.as_ref().map(|own| (own.certificate.as_slice(), own.key.as_slice()));
+            Trust { authorities: &authorities, own, ..Trust::default() }.tls()
+        };
         let tls = tokio::task::spawn_blocking(tls).await??;
         let name = name.map(ServerName::try_from).transpose()?;
         Ok(legacy::Client::builder(executor)
@@ -475,6 +516,15 @@ fn refusal(code: u16, is_text: bool, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_has_a_port() {
+        for (authority, expected) in
+            [("a.b", "a.b:443"), ("a.b:8443", "a.b:8443"), ("[::1]", "[::1]:443"), ("[::1]:1", "[::1]:1")]
+        {
+            assert_eq!(with_port(authority), expected);
+        }
+    }
 
     #[test]
     fn refusals_have_the_words_of_gos_client() {

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kindom_integration::Random;
 use kindom_integration::{Client, Server, ServerOptions, count};
+use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone};
-use crate::webhook::{Rule, Said, Webhook, allowed, denied, patched, reviewed, widened};
+use crate::authority::Files;
+use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone, version};
+use crate::webhook::{Caller, Rule, Said, Webhook, allowed, denied, patched, reviewed, widened};
 
 const GROUP: &str = "admitted.example.com";
 const MUTATING: &str = "MutatingWebhookConfiguration";
@@ -464,4 +468,82 @@ fn random_answer(random: &mut Random, review: &Value) -> Said {
         return Said::Text(200, text.chars().take(end).collect());
     }
     Said::Json(answer)
+}
+
+/// The users of a kubeconfig are shown to the webhooks of their hosts, and to those that a plugin asks alone: a registration's never
+/// sees any.
+#[tokio::test]
+async fn webhooks_see_the_users_of_a_kubeconfig() {
+    let webhook = Webhook::start(Arc::new(move |path, review| match path {
+        "/convert" => Said::Json(reviewed(review, |mut object, wanted| {
+            object["apiVersion"] = json!(wanted);
+            object
+        })),
+        _ => Said::Json(allowed(review)),
+    }))
+    .await;
+    let files = Files::new();
+    let (certificate, key) = webhook.authority.issue("kindom", ExtendedKeyUsagePurpose::ClientAuth);
+    let host = format!("127.0.0.1:{}", webhook.port);
+    files.write("token", "of-file\n");
+    let users = json!({"apiVersion": "v1", "kind": "Config", "users": [
+        {"name": host, "user": {
+            "client-certificate-data": STANDARD.encode(certificate), "client-key-data": STANDARD.encode(key),
+            "tokenFile": files.arg("token"),
+        }},
+        {"name": "*", "user": {"token": "of-anybody"}},
+    ]});
+    files.write("users.kubeconfig", &users.to_string());
+    let webhooks = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": files.arg("users.kubeconfig"),
+    });
+    let configuration = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": [
+        {"name": "ValidatingAdmissionWebhook", "configuration": webhooks},
+    ]});
+    files.write("admission.json", &configuration.to_string());
+    let flag = format!("--admission-control-config-file={}", files.arg("admission.json"));
+    let server = ServerOptions::default().args(&[&flag]).quiet().start().await.unwrap();
+    let client = server.client().unwrap();
+    let mut registration = crd("users.example.com", "things", "Thing", "Namespaced");
+    registration["spec"]["versions"] = json!([version("v1", true), version("v2", false)]);
+    registration["spec"]["conversion"] = webhook.conversion("/convert");
+    register(&client, &registration).await;
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let name = if kind.starts_with('V') { "judges" } else { "changes" };
+        configure(&client, &configuration_of_maps(kind, name, &webhook)).await;
+    }
+    webhook.callers();
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let maps = "/api/v1/namespaces/default/configmaps";
+    client.post(maps, &map("one")).await.unwrap().expect_status(201).unwrap();
+    let caller = |path: &str, authorization: &str| Caller {
+        path: path.to_owned(),
+        authorization: authorization.to_owned(),
+        has_certificate: !authorization.is_empty(),
+    };
+    assert_eq!(webhook.callers(), [caller("/changes", ""), caller("/judges", "Bearer of-file")]);
+    // A token's file is read for each question.
+    files.write("token", "later");
+    client.post(maps, &map("two")).await.unwrap().expect_status(201).unwrap();
+    assert_eq!(webhook.callers(), [caller("/changes", ""), caller("/judges", "Bearer later")]);
+    std::fs::remove_file(files.path("token")).unwrap();
+    let refusal = client.post(maps, &map("three")).await;
+    refused(refusal, 500, "InternalError", "No such file or directory");
+    // Who converts is nobody whom the operator trusts.
+    let things = "/apis/users.example.com/v1/namespaces/default/things";
+    let thing = object("users.example.com", "Thing", "one", json!({"size": 1}));
+    client.post(things, &thing).await.unwrap().expect_status(201).unwrap();
+    client.get("/apis/users.example.com/v2/namespaces/default/things/one").await.unwrap();
+    let callers = webhook.callers();
+    let converts: Vec<&Caller> = callers.iter().filter(|caller| caller.path == "/convert").collect();
+    assert!(!converts.is_empty(), "{callers:?}");
+    assert!(
+        converts.iter().all(|caller| caller.authorization.is_empty() && !caller.has_certificate),
+        "{converts:?}"
+    );
+}
+
+fn configuration_of_maps(kind: &str, name: &str, webhook: &Webhook) -> Value {
+    configuration(kind, name, webhook, ("", "configmaps"))
 }

@@ -48,10 +48,14 @@ impl Authority {
         Self { certificate: params.self_signed(&key).unwrap(), key }
     }
 
-    /// Takes connections of TLS for a server of this name.
+    /// Takes connections of TLS for a server of this name, from clients with and without a certificate of this authority.
     pub(crate) fn acceptor(&self, name: &str) -> TlsAcceptor {
         let (certificate, key) = self.issue(name, ExtendedKeyUsagePurpose::ServerAuth);
-        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.certificate.der().clone()).unwrap();
+        let clients = rustls::server::WebPkiClientVerifier::builder(Arc::new(roots));
+        let clients = clients.allow_unauthenticated().build().unwrap();
+        let config = rustls::ServerConfig::builder().with_client_cert_verifier(clients).with_single_cert(
             vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
             PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
         );

@@ -38,6 +38,15 @@ pub(crate) enum Said {
 /// Answers a review that came to a path.
 pub(crate) type Rule = Arc<dyn Fn(&str, &Value) -> Said + Send + Sync>;
 
+/// The credentials that a review came with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) path: String,
+    /// The header.
+    pub(crate) authorization: String,
+    pub(crate) has_certificate: bool,
+}
+
 /// A webhook that is served until this is dropped.
 pub(crate) struct Webhook {
     pub(crate) port: u16,
@@ -45,6 +54,9 @@ pub(crate) struct Webhook {
     pub(crate) authorities: String,
     rule: Arc<Mutex<Rule>>,
     reviews: Arc<Mutex<Vec<Value>>>,
+    callers: Arc<Mutex<Vec<Caller>>>,
+    /// Vouches for it, and for clients.
+    pub(crate) authority: Authority,
     task: JoinHandle<()>,
 }
 
@@ -61,22 +73,27 @@ impl Webhook {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (rule, reviews) = (Arc::new(Mutex::new(rule)), Arc::default());
-        let shared = (Arc::clone(&rule), Arc::clone(&reviews));
+        let callers: Arc<Mutex<Vec<Caller>>> = Arc::default();
+        let shared = (Arc::clone(&rule), Arc::clone(&reviews), Arc::clone(&callers));
         let task = tokio::spawn(async move {
             // Aborted with the listener.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, (rule, reviews)) = (acceptor.clone(), shared.clone());
+                let (acceptor, (rule, reviews, callers)) = (acceptor.clone(), shared.clone());
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let answering = service_fn(|request| answer(request, &rule, &reviews));
+                    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+                    let answering = service_fn(|request| {
+                        callers.lock().unwrap().push(caller(&request, has_certificate));
+                        answer(request, &rule, &reviews)
+                    });
                     let _ = hyper::server::conn::http1::Builder::new()
                         .serve_connection(TokioIo::new(stream), answering)
                         .await;
                 });
             }
         });
-        Self { port, authorities: authority.bundle(), rule, reviews, task }
+        Self { port, authorities: authority.bundle(), rule, reviews, callers, authority, task }
     }
 
     /// Answers by another rule from now on.
@@ -87,6 +104,11 @@ impl Webhook {
     /// The reviews that were asked since the last call.
     pub(crate) fn asked(&self) -> Vec<Value> {
         std::mem::take(&mut *self.reviews.lock().unwrap())
+    }
+
+    /// The credentials of the reviews that were asked since the last call.
+    pub(crate) fn callers(&self) -> Vec<Caller> {
+        std::mem::take(&mut *self.callers.lock().unwrap())
     }
 
     /// `spec.conversion` of a registration that it converts for.
@@ -102,6 +124,12 @@ impl Webhook {
             },
         })
     }
+}
+
+fn caller(request: &Request<Incoming>, has_certificate: bool) -> Caller {
+    let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let authorization = authorization.unwrap_or_default().to_owned();
+    Caller { path: request.uri().path().to_owned(), authorization, has_certificate }
 }
 
 async fn answer(

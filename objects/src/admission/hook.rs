@@ -7,7 +7,7 @@ use std::time::Duration;
 use kindom_api::Value;
 
 use super::{Conditions, Matching};
-use crate::webhook_client::{WebhookClient, review_version};
+use crate::webhook_client::{WebhookClient, WebhookPurpose, review_version};
 
 /// The time that a webhook may take which says none (`SetDefaults_ValidatingWebhook`).
 const TIMEOUT: i64 = 10;
@@ -44,18 +44,22 @@ impl Hook {
     #[must_use]
     pub fn of_configuration(configuration: &Value) -> Vec<Self> {
         let name = configuration.text_at(&["metadata", "name"]);
+        let purpose = match configuration.text_at(&["kind"]) {
+            "MutatingWebhookConfiguration" => WebhookPurpose::Mutating,
+            _ => WebhookPurpose::Validating,
+        };
         let mut seen: HashMap<&str, usize> = HashMap::new();
         let webhooks = configuration.get("webhooks").and_then(Value::as_array).unwrap_or_default();
         let hook = |webhook| {
             let count = seen.entry(Value::text_at(webhook, &["name"])).or_default();
-            let hook = Self::of(name, webhook, *count);
+            let hook = Self::of((name, purpose), webhook, *count);
             *count += 1;
             hook
         };
         webhooks.iter().map(hook).collect()
     }
 
-    fn of(configuration: &str, webhook: &Value, count: usize) -> Self {
+    fn of((configuration, purpose): (&str, WebhookPurpose), webhook: &Value, count: usize) -> Self {
         let text = |field| webhook.text_at(&[field]);
         let name = text("name");
         let seconds = webhook.get("timeoutSeconds").and_then(Value::as_i64).unwrap_or(TIMEOUT);
@@ -65,7 +69,7 @@ impl Hook {
             configuration: configuration.to_owned(),
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{count}"),
-            client: Arc::new(WebhookClient::of(webhook.get("clientConfig").unwrap_or(&Value::Null))),
+            client: Arc::new(WebhookClient::of(webhook.get("clientConfig").unwrap_or(&Value::Null), purpose)),
             review_version: review_version(webhook.get("admissionReviewVersions")),
             timeout: Duration::from_secs(u64::try_from(seconds).unwrap_or_default()),
             fails_open,

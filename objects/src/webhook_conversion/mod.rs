@@ -23,7 +23,7 @@ use kindom_codec::SCHEME;
 use kindom_formats::go::type_of;
 
 use crate::StoredRegistration;
-use crate::webhook_client::{WebhookClient, review_version};
+use crate::webhook_client::{WebhookClient, WebhookPurpose, review_version};
 
 /// The webhook that converts a type's objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -44,7 +44,10 @@ impl ConversionWebhook {
         let webhook = tree.at(&["spec", "conversion", "webhook"]).unwrap_or(&Value::Null);
         Self {
             registration: tree.text_at(&["metadata", "name"]).to_owned(),
-            client: Arc::new(WebhookClient::of(webhook.get("clientConfig").unwrap_or(&Value::Null))),
+            client: Arc::new(WebhookClient::of(
+                webhook.get("clientConfig").unwrap_or(&Value::Null),
+                WebhookPurpose::OfType,
+            )),
             review_version: review_version(webhook.get("conversionReviewVersions")),
         }
     }

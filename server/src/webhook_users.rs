@@ -1,0 +1,247 @@
+//! The users that this server is for admission webhooks: of the kubeconfig that a plugin's configuration names, the user with the
+//! name of the webhook's host (apiserver `pkg/util/webhook/authentication.go`, 1.37).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::HeaderValue;
+use kube::config::{AuthInfo, Kubeconfig};
+use secrecy::ExposeSecret as _;
+use tokio::task::spawn_blocking;
+
+use crate::BoxError;
+
+/// A user.
+#[derive(Debug, Default)]
+pub(crate) struct WebhookUser {
+    /// Those of its certificate and key.
+    certificate: Option<(Source, Source)>,
+    authorization: Option<Authorization>,
+}
+
+/// A certificate and its key, in PEM.
+pub(crate) struct OwnCertificate {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+/// Bytes, or the file that has them.
+#[derive(Debug)]
+enum Source {
+    Bytes(Vec<u8>),
+    File(PathBuf),
+}
+
+#[derive(Debug)]
+enum Authorization {
+    Known(HeaderValue),
+    /// A token that may change at any time.
+    File(PathBuf),
+}
+
+impl Source {
+    /// Of two fields of a user, of which the data counts.
+    fn of(data: Option<&str>, file: Option<&str>, field: &str) -> Result<Option<Self>, BoxError> {
+        if let Some(data) = data.filter(|data| !data.is_empty()) {
+            let bytes = STANDARD.decode(data).map_err(|error| format!("{field}-data: {error}"))?;
+            return Ok(Some(Self::Bytes(bytes)));
+        }
+        Ok(file.filter(|file| !file.is_empty()).map(|file| Self::File(PathBuf::from(file))))
+    }
+
+    fn read(&self) -> Result<Vec<u8>, BoxError> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+            Self::File(file) => {
+                Ok(std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?)
+            }
+        }
+    }
+}
+
+/// `Bearer token`
+fn bearer(token: &str) -> Result<HeaderValue, BoxError> {
+    secret(&format!("Bearer {}", token.trim()))
+}
+
+/// A header that no log shows.
+fn secret(text: &str) -> Result<HeaderValue, BoxError> {
+    let mut value: HeaderValue =
+        text.parse().map_err(|_| "the credentials have signs that no header can have")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl WebhookUser {
+    fn of(user: &AuthInfo) -> Result<Self, BoxError> {
+        let unsupported = [
+            ("exec", user.exec.is_some()),
+            ("auth-provider", user.auth_provider.is_some()),
+            ("as", user.impersonate.is_some()),
+            ("as-uid", user.impersonate_uid.is_some()),
+            ("as-groups", user.impersonate_groups.is_some()),
+            ("as-user-extra", user.impersonate_user_extra.is_some()),
+        ];
+        if let Some((field, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
+            return Err(format!("{field} is not supported here").into());
+        }
+        let (data, file) = (user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
+        let certificate = Source::of(data, file, "client-certificate")?;
+        let data = user.client_key_data.as_ref().map(|key| key.expose_secret());
+        let key = Source::of(data, user.client_key.as_deref(), "client-key")?;
+        let certificate = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err("client-certificate and client-key go together".into()),
+        };
+        let token = user.token.as_ref().map(|token| token.expose_secret()).filter(|token| !token.is_empty());
+        let token_file = user.token_file.as_deref().filter(|file| !file.is_empty());
+        let name = user.username.as_deref().unwrap_or_default();
+        let password = user.password.as_ref().map_or("", |password| password.expose_secret());
+        let authorization = match (token, token_file) {
+            (_, Some(file)) => Some(Authorization::File(PathBuf::from(file))),
+            (Some(token), None) => Some(Authorization::Known(bearer(token)?)),
+            (None, None) if !name.is_empty() || !password.is_empty() => {
+                let both = STANDARD.encode(format!("{name}:{password}"));
+                Some(Authorization::Known(secret(&format!("Basic {both}"))?))
+            }
+            (None, None) => None,
+        };
+        Ok(Self { certificate, authorization })
+    }
+
+    /// Its certificate, if it has one.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) fn certificate(&self) -> Result<Option<OwnCertificate>, BoxError> {
+        let Some((certificate, key)) = &self.certificate else { return Ok(None) };
+        Ok(Some(OwnCertificate { certificate: certificate.read()?, key: key.read()? }))
+    }
+
+    /// The header of a question; a token is read each time from its file.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(crate) async fn authorization(&self) -> Result<Option<HeaderValue>, BoxError> {
+        match &self.authorization {
+            None => Ok(None),
+            Some(Authorization::Known(value)) => Ok(Some(value.clone())),
+            Some(Authorization::File(file)) => {
+                let path = file.clone();
+                let token = spawn_blocking(|| std::fs::read_to_string(path)).await?;
+                bearer(&token.map_err(|error| format!("{}: {error}", file.display()))?).map(Some)
+            }
+        }
+    }
+}
+
+/// The users of a kubeconfig.
+#[derive(Debug, Default)]
+pub(crate) struct WebhookUsers {
+    by_host: HashMap<String, Arc<WebhookUser>>,
+    usual: Option<Arc<WebhookUser>>,
+}
+
+impl WebhookUsers {
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or has a user that cannot be one here.
+    pub(crate) fn read(file: &Path) -> Result<Self, BoxError> {
+        let name = file.display();
+        let config = Kubeconfig::read_from(file).map_err(|error| format!("{name}: {error}"))?;
+        let mut by_host = HashMap::new();
+        for named in &config.auth_infos {
+            let user = WebhookUser::of(named.auth_info.as_ref().unwrap_or(&AuthInfo::default()));
+            let user = user.map_err(|error| format!("{name}: user {:?}: {error}", named.name))?;
+            by_host.insert(named.name.clone(), Arc::new(user));
+        }
+        let current = config.current_context.as_ref();
+        let context = current.and_then(|name| config.contexts.iter().find(|named| named.name == *name));
+        let current = context.and_then(|named| named.context.as_ref()?.user.as_ref());
+        let usual = by_host.get("*").or_else(|| by_host.get(current?)).cloned();
+        Ok(Self { by_host, usual })
+    }
+
+    /// The user for a host, `name:port`; `None` for nobody.
+    pub(crate) fn of(&self, host: &str) -> Option<&Arc<WebhookUser>> {
+        let find = |host: &str| {
+            let exact = self.by_host.get(host);
+            exact.or_else(|| {
+                let dots = host.match_indices('.');
+                let mut wider = dots.map(|(at, _)| format!("*{}", host.get(at..).unwrap_or_default()));
+                wider.find_map(|name| self.by_host.get(&name))
+            })
+        };
+        let without_port = || find(host.strip_suffix(":443")?);
+        find(host).or_else(without_port).or(self.usual.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(text: &str) -> Result<WebhookUsers, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("webhooks.kubeconfig");
+        std::fs::write(&path, text).unwrap();
+        WebhookUsers::read(&path)
+            .map_err(|error| error.to_string().replace(&path.display().to_string(), "file"))
+    }
+
+    /// The token for a host.
+    fn token(users: &WebhookUsers, host: &str) -> String {
+        match users.of(host).map(|user| &user.authorization) {
+            Some(Some(Authorization::Known(value))) => value.to_str().unwrap().replace("Bearer ", ""),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_closest_name_counts() {
+        let all = users(
+            "{current-context: c, contexts: [{name: c, context: {cluster: x, user: current}}], users: [
+            {name: 'a.team.svc:8443', user: {token: exact}}, {name: '*.team.svc:8443', user: {token: team}},
+            {name: b.team.svc, user: {token: usual-port}}, {name: '*.svc', user: {token: services}},
+            {name: '*', user: {token: any}}, {name: current, user: {token: current}}]}",
+        )
+        .unwrap();
+        for (host, expected) in [
+            ("a.team.svc:8443", "exact"),
+            ("b.team.svc:8443", "team"),
+            ("b.team.svc:443", "usual-port"),
+            ("c.team.svc:443", "services"),
+            ("c.other.svc:9443", "any"),
+            ("svc:443", "any"),
+            ("[::1]:8443", "any"),
+            ("", "any"),
+        ] {
+            assert_eq!(token(&all, host), expected, "{host}");
+        }
+        let current = "{current-context: c, contexts: [{name: c, context: {cluster: x, user: u}}], users: [{name: u, user: {token: t}}]}";
+        assert_eq!(token(&users(current).unwrap(), "a:1"), "t");
+        assert_eq!(token(&users("{users: [{name: u, user: {token: t}}]}").unwrap(), "a:1"), "None");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let of = |user: &str| users(&format!("{{users: [{{name: u, user: {user}}}]}}")).unwrap_err();
+        assert_eq!(of("{exec: {command: c}}"), "file: user \"u\": exec is not supported here");
+        assert_eq!(of("{as: c}"), "file: user \"u\": as is not supported here");
+        assert_eq!(
+            of("{client-certificate-data: QQ==}"),
+            "file: user \"u\": client-certificate and client-key go together"
+        );
+        assert_eq!(
+            of("{token: \"a\\nb\"}"),
+            "file: user \"u\": the credentials have signs that no header can have"
+        );
+        let basic = users("{users: [{name: '*', user: {username: a, password: b}}]}").unwrap();
+        assert_eq!(token(&basic, "x:1"), "Basic YTpi");
+    }
+}
