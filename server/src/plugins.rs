@@ -77,7 +77,8 @@ fn is_switched(name: &str) -> bool {
 }
 
 fn plugin(name: &str) -> Result<String, String> {
-    let is_known = is_switched(name) || ALWAYS.contains(&name) || OTHERS.contains(&name);
+    // Go takes an empty text for an empty list.
+    let is_known = name.is_empty() || is_switched(name) || ALWAYS.contains(&name) || OTHERS.contains(&name);
     if is_known { Ok(name.to_owned()) } else { Err(format!("plugin {name:?} is unknown")) }
 }
 
@@ -107,7 +108,7 @@ impl PluginFlags {
     /// The plugins that have no effect, with the flag that names them.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let is_other = |name: &&String| OTHERS.contains(&name.as_str());
-        let is_not_off = |name: &&String| !is_switched(name);
+        let is_not_off = |name: &&String| !name.is_empty() && !is_switched(name);
         let on = self.enable_admission_plugins.iter().filter(is_other);
         let off = self.disable_admission_plugins.iter().filter(is_not_off);
         let on = on.map(|name| ("enable-admission-plugins", name.as_str()));

@@ -24,11 +24,14 @@ const KUBECTL: &str = "kubectl";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags of kube-apiserver that mean the same here. All others are accepted, and said to be without effect.
-const SAME: [&str; 25] = [
+const SAME: [&str; 28] = [
+    "admission-control-config-file",
     "advertise-address",
     "api-audiences",
     "bind-address",
     "client-ca-file",
+    "disable-admission-plugins",
+    "enable-admission-plugins",
     "enable-garbage-collector",
     "event-ttl",
     "http2-max-streams-per-connection",
@@ -237,6 +240,8 @@ pub(crate) fn serve_options(flags: Flags) -> Result<Box<crate::flags::Serve>, Bo
 
 #[cfg(test)]
 mod tests {
+    use kindom_objects::plugins::Plugin;
+
     use super::*;
 
     fn strings(args: &[&str]) -> Vec<String> {
@@ -275,14 +280,8 @@ mod tests {
         let options = serve_options(flags).unwrap();
         assert_eq!((options.secure_port, options.in_memory), (4711, true));
         assert_eq!(options.folder(), Some(Path::new("/nowhere/kindom")));
-        let unused = [
-            "allow-privileged",
-            "authorization-mode",
-            "cert-dir",
-            "disable-admission-plugins",
-            "etcd-servers",
-        ];
-        assert_eq!(ignored, unused);
+        assert!(!options.plugins.on().has(Plugin::ServiceAccount));
+        assert_eq!(ignored, ["allow-privileged", "authorization-mode", "cert-dir", "etcd-servers"]);
         assert!(api_server(&strings(&["--secure-port=x"])).is_err());
     }
 }
