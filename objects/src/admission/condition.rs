@@ -15,6 +15,7 @@ const BUDGET: u64 = 2_500_000;
 pub struct Conditions {
     conditions: Vec<Expression>,
     fails_open: bool,
+    names_authorizer: bool,
 }
 
 /// The reason why nobody knows if conditions hold.
@@ -31,7 +32,8 @@ impl Conditions {
     pub(super) fn of(conditions: &[Value], has_params: bool, fails_open: bool) -> Self {
         let composition = Composition::new(has_params, false);
         let condition = |of: &Value| composition.compile(of.text_at(&["expression"]), Wanted::Bool, true);
-        Self { conditions: conditions.iter().map(condition).collect(), fails_open }
+        let names_authorizer = conditions.iter().any(names_authorizer);
+        Self { conditions: conditions.iter().map(condition).collect(), fails_open, names_authorizer }
     }
 
     /// Returns true if there are none.
@@ -50,7 +52,7 @@ impl Conditions {
         let inputs = Inputs { namespace: None, request: own.as_ref().unwrap_or(inputs.request), ..*inputs };
         let undecided = |why: String| if self.fails_open { Ok(false) } else { Err(Undecided::Failed(why)) };
         let (mut errors, mut holds) = (Vec::new(), true);
-        let mut evaluation = Evaluation::new(&inputs, &[], BUDGET);
+        let mut evaluation = Evaluation::new(&inputs, &[], BUDGET, self.names_authorizer);
         for (condition, rest) in self.conditions.iter().zip((1..self.conditions.len() as u64 + 1).rev()) {
             // One that does not hold decides, whatever fails; unless all together cost too much.
             if !holds && rest.saturating_mul(COST_MAX) <= evaluation.left() {
@@ -81,6 +83,11 @@ impl Conditions {
             }
         }
     }
+}
+
+/// Returns true if an expression in a configuration may name the authorizer.
+pub(super) fn names_authorizer(configuration: &Value) -> bool {
+    configuration.to_string().contains("authorizer")
 }
 
 /// A request with the resource that it asked for, if a rule has named that by an equivalent one (`matcher.Match`).

@@ -83,7 +83,13 @@ fn resource(request: &Value) -> CheckedResource {
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(inputs: &Inputs<'a>, composed: &'a [(String, Expression)], budget: u64) -> Self {
+    /// An evaluation on a write, for expressions of which some may name an authorizer.
+    pub(super) fn new(
+        inputs: &Inputs<'a>,
+        composed: &'a [(String, Expression)],
+        budget: u64,
+        names_authorizer: bool,
+    ) -> Self {
         let tree = |value: Option<&'a Value>| {
             value.map_or(Ok(CelValue::Null), |value| CelValue::of(value, &Untyped))
         };
@@ -93,8 +99,11 @@ impl<'a> Evaluation<'a> {
             tree(Some(inputs.request)),
             tree(inputs.namespace),
             tree(inputs.params),
-            Ok(authorizer(inputs.checks)),
-            Ok(resource_check(inputs.checks, resource(inputs.request))),
+            Ok(if names_authorizer { authorizer(inputs.checks) } else { CelValue::Null }),
+            Ok(match names_authorizer {
+                true => resource_check(inputs.checks, resource(inputs.request)),
+                false => CelValue::Null,
+            }),
         ];
         Self {
             fixed,

@@ -49,7 +49,7 @@ impl Policy {
         if let Some(why) = mutation.expression.error() {
             return Ok(Err(why.to_owned()));
         }
-        let mut evaluation = Evaluation::new(inputs, &self.composed, BUDGET);
+        let mut evaluation = Evaluation::new(inputs, &self.composed, BUDGET, self.names_authorizer);
         let value = match evaluation.evaluate(&mutation.expression) {
             Ok(value) => value,
             Err(Stop::Failed(why)) => return Ok(Err(why)),

@@ -8,7 +8,7 @@ use kindom_api::{GroupVersionKind, Value};
 use kindom_cel::eval::COST_MAX;
 use kindom_cel::value::Value as CelValue;
 
-use super::condition::{Conditions, Undecided};
+use super::condition::{Conditions, Undecided, names_authorizer};
 use super::environment::{Composition, Expression, Wanted};
 use super::evaluation::{Evaluation, Inputs, OUT_OF_BUDGET, Pending, Stop};
 use super::matching::Matching;
@@ -32,6 +32,8 @@ pub struct Policy {
     pub fails_open: bool,
     /// An expression may name the write's namespace.
     pub names_namespace: bool,
+    /// An expression may ask for permissions.
+    pub(super) names_authorizer: bool,
     /// Its changes, one after the other.
     pub mutations: Vec<Mutation>,
     /// They are made again if something else changes the object after them.
@@ -140,6 +142,7 @@ impl Policy {
             param_kind: has_params.then(|| param_kind(spec)),
             fails_open,
             names_namespace: spec.to_string().contains("namespaceObject"),
+            names_authorizer: names_authorizer(spec),
             conditions: Conditions::of(compiled.items("matchConditions"), has_params, fails_open),
             mutations: compiled.items("mutations").iter().map(|of| Mutation::of(&compiled, of)).collect(),
             is_reinvoked: spec.text_at(&["reinvocationPolicy"]) == "IfNeeded",
@@ -171,7 +174,7 @@ impl Policy {
     }
 
     fn judged(&self, inputs: &Inputs<'_>) -> Result<Vec<Finding>, Stop> {
-        let mut scope = Evaluation::new(inputs, &self.composed, BUDGET);
+        let mut scope = Evaluation::new(inputs, &self.composed, BUDGET, self.names_authorizer);
         let mut failed = Vec::new();
         for validation in &self.validations {
             match scope.evaluate(&validation.expression) {
@@ -182,7 +185,10 @@ impl Policy {
             }
         }
         let mut verdicts = self.explained(inputs, failed, scope.left())?;
-        let mut scope = Evaluation::new(inputs, &self.composed, BUDGET).without_authorizer();
+        if self.annotations.is_empty() {
+            return Ok(verdicts);
+        }
+        let mut scope = Evaluation::new(inputs, &self.composed, BUDGET, false).without_authorizer();
         for annotation in &self.annotations {
             match scope.evaluate(annotation) {
                 Ok(_) => {}
@@ -203,13 +209,13 @@ impl Policy {
         failed: Vec<(&Validation, Option<String>)>,
         left: u64,
     ) -> Result<Vec<Finding>, Stop> {
-        let mut scope = Evaluation::new(inputs, &self.composed, left).without_authorizer();
         let messages = self.validations.iter().filter(|of| of.message_expression.is_some()).count();
         // Every message counts, also those that nobody sees; it matters only if they may cost too much.
         let all_fit = (messages + self.composed.len()) as u64 * COST_MAX <= left;
         if failed.is_empty() && all_fit {
             return Ok(Vec::new());
         }
+        let mut scope = Evaluation::new(inputs, &self.composed, left, false).without_authorizer();
         let mut verdicts = Vec::with_capacity(failed.len());
         let mut left_to_explain = failed.iter().peekable();
         for validation in &self.validations {

@@ -33,10 +33,12 @@ pub(super) struct Matched<'j> {
     pub(super) labels: [Labels<'j>; 3],
 }
 
-/// A write as all policies judge it.
+/// A write as all policies judge it that name it by one place.
 struct Judged<'j> {
-    matched: Matched<'j>,
+    matched: &'j Matched<'j>,
     namespace: Option<&'j Value>,
+    place: &'j Place,
+    request: &'j Value,
 }
 
 /// The findings of one policy by one binding, and what becomes of them.
@@ -135,14 +137,23 @@ impl Admitting<'_> {
             }
             _ => None,
         };
-        let judged = Judged { matched: Matched { attributes, labels }, namespace: namespace.as_ref() };
+        let (matched, namespace) = (Matched { attributes, labels }, namespace.as_ref());
+        // The same for all policies whose rules name the write by the same place.
+        let mut requests: Vec<(&Place, Value)> = Vec::new();
         let mut denial = None;
         for (judging, place) in named {
             let [of_namespace, new, old] = labels;
             if judging.policy.matching.selects(of_namespace, new, old) {
+                let known = requests.iter().position(|(of, _)| std::ptr::eq(*of, place));
+                let at = known.unwrap_or(requests.len());
+                if known.is_none() {
+                    requests.push((place, review_request(attributes, place)));
+                }
+                let Some((_, request)) = requests.get(at) else { continue };
+                let judged = Judged { matched: &matched, namespace, place, request };
                 let mut verdicts = Verdicts { judging, denial: &mut denial };
                 let bindings = bound.bindings.of_policy(&judging.policy.name);
-                self.judge_by_bindings(bindings, place, &judged, states, &mut verdicts, conversions).await?;
+                self.judge_by_bindings(bindings, &judged, states, &mut verdicts, conversions).await?;
             }
         }
         let Some(Denial { message, reason }) = denial else { return Ok(()) };
@@ -154,8 +165,7 @@ impl Admitting<'_> {
     async fn judge_by_bindings<'b>(
         &self,
         bindings: impl Iterator<Item = &'b Binding>,
-        place: &Place,
-        Judged { matched, namespace }: &Judged<'_>,
+        Judged { matched, namespace, place, request }: &Judged<'_>,
         states: &mut States<'_>,
         verdicts: &mut Verdicts<'_>,
         conversions: &mut Conversions,
@@ -167,7 +177,6 @@ impl Admitting<'_> {
                 return Ok(());
             }
         };
-        let request = review_request(matched.attributes, place);
         for binding in bindings.filter(|binding| self.is_bound(binding, matched)) {
             let params = self.params(of_kind.as_ref(), binding.params.as_ref(), matched.attributes).await;
             let Some(params) = verdicts.ready(binding, params)? else { continue };
@@ -178,7 +187,7 @@ impl Admitting<'_> {
             let Some(at) = verdicts.ready(binding, at)? else { continue };
             let (new, old) = states.shown(at);
             let (namespace, checks) = (*namespace, &(Arc::clone(&self.checks) as Arc<dyn Checks>));
-            let inputs = Inputs { request: &request, object: new, old, namespace, params: None, checks };
+            let inputs = Inputs { request, object: new, old, namespace, params: None, checks };
             let bytes = states.bytes();
             // One by one: a selector may have a great many.
             for stored in &params {
