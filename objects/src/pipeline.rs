@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | decode, default | bytes become a tree in the version's shape; its strict errors are told | `http`'s `decoding`, by `Strategy::decode` |
 //! | manage | the changed fields get their managers (KEP-555); the object gets the form that plans are made on, and its values those that a registration names | [`manage`] |
-//! | admit (mutating) | the namespace exists and is not going; the type is not going and not frozen; webhooks change the object | the driver, [`admit`], and [`admission`](crate::admission) |
+//! | admit (mutating) | the namespace exists and is not going; the type is not going and not frozen; the kind's plugins, policies and webhooks change the object | the driver, [`admit`], `Strategy::admit`, and [`admission`](crate::admission) |
 //! | prepare | the server's own fields are set, and kept where a client may not change them | `plan`, `Strategy::prepare_for_…` |
 //! | validate | every error in the object and in the change, together | `plan`, `Strategy::validate…` |
 //! | canonicalize | the valid object gets the form that is stored and shown (B-22) | `plan`, `Strategy::canonicalize` |
-//! | admit (validating) | webhooks judge the object | the driver, and [`admission`](crate::admission) |
+//! | admit (validating) | the kind's plugins, limits of rates, policies and webhooks judge the object | `Strategy::judge`, the driver, and [`admission`](crate::admission) |
 //! | encode | the object becomes bytes of the storage version | [`encode`](crate::render::encode) |
 //! | plan | the bytes, and the guards that must hold when they are committed | the driver |
 //!

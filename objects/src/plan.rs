@@ -183,6 +183,13 @@ pub fn name_for_create(object: &Value, name_suffix: &str) -> (String, bool) {
     (format!("{}{name_suffix}", base.get(..end.unwrap_or(0)).unwrap_or_default()), true)
 }
 
+/// The name by which a new object is refused before it has one (`extractResourceName` of apiserver `pkg/admission/errors.go`).
+pub fn unnamed(object: &Value) -> &str {
+    let metadata = object.get("metadata");
+    let names = [text(metadata, "name"), text(metadata, "generateName")];
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+}
+
 /// Plans a create (`rest.BeforeCreate`).
 pub fn create(
     cx: &RuleContext<'_>,
@@ -190,9 +197,8 @@ pub fn create(
     mut object: Value,
 ) -> Result<Planned, PlanError> {
     tracing::trace!("plan a create");
-    let (name, _) = name_for_create(&object, input.name_suffix);
     let admitted = cx.spec.strategy.admit(cx, &mut object, None);
-    admitted.map_err(|message| PlanError::Forbidden { name, message })?;
+    admitted.map_err(|message| PlanError::Forbidden { name: unnamed(&object).to_owned(), message })?;
     confine(cx, &mut object, None)?;
     take_forms(cx, &mut object);
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;

@@ -5,8 +5,6 @@
 //!
 //! Sources: `pkg/kubeapiserver/options/plugins.go`, `plugin/pkg/admission` (1.37).
 
-use std::sync::Arc;
-
 use kindom_api::{GroupVersionKind, Value};
 
 /// A plugin, by the name that kube-apiserver's flags have for it.
@@ -148,7 +146,7 @@ pub struct Others {
     /// The end of a generated name.
     pub name_suffix: String,
     /// The objects that were found, by kind.
-    pub found: Vec<(OtherKind, Arc<Value>)>,
+    pub found: Vec<(OtherKind, Value)>,
 }
 
 impl Others {
@@ -169,7 +167,7 @@ impl Others {
 
     /// The objects of a kind that were found, by name.
     pub fn all(&self, kind: OtherKind) -> impl Iterator<Item = &Value> {
-        self.found.iter().filter(move |(of, _)| *of == kind).map(|(_, object)| &**object)
+        self.found.iter().filter(move |(of, _)| *of == kind).map(|(_, object)| object)
     }
 
     /// The object of a kind and a name, if it was found.
@@ -219,7 +217,7 @@ mod tests {
         let class = |name: &str, at: &str, is_default: &str| {
             let annotations = object! { "is-default": is_default };
             let metadata = object! { "name": name, "creationTimestamp": at, "annotations": annotations };
-            (OtherKind::StorageClass, Arc::new(object! { "metadata": metadata }))
+            (OtherKind::StorageClass, object! { "metadata": metadata })
         };
         let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
         let mut others = Others::of(Plugins::NONE);

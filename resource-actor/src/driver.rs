@@ -403,7 +403,13 @@ impl ResourceHandle {
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let mut desired = desired.await?;
-            let others = self.others(&attempt, target, &desired, options).await?;
+            let (others, bytes_of_others) = self.others(&attempt, target, &mut desired, options).await?;
+            if bytes_of_others > 0 {
+                // A wait for some of them has left the processors.
+                spent.grow(bytes_of_others);
+                dear(of_rules(spent.estimate())).await?;
+                run = (options.deadline, spent.estimate());
+            }
             let cx = RuleContext { others: &others, ..cx };
             let attempt = Attempt { cx: &cx, ..attempt };
             let mut others_of_changed = None;
@@ -411,7 +417,9 @@ impl ResourceHandle {
             if let Some(admitting) = &admitting {
                 desired = Box::pin(admitting.admit(desired, &mut admitted, &mut conversions)).await?;
                 if admitting.has_waited() || admitting.made() > 0 {
-                    others_of_changed = Some(self.others(&attempt, target, &desired, options).await?);
+                    let (others, bytes) = self.others(&attempt, target, &mut desired, options).await?;
+                    spent.grow(bytes);
+                    others_of_changed = Some(others);
                     // It has left the processors, perhaps with another object than the client's.
                     spent.grow(admitting.made());
                     dear(of_rules(spent.estimate())).await?;
@@ -453,9 +461,7 @@ impl ResourceHandle {
                 spent.finished();
             }
             drop(spent);
-            if !deletes && !std::mem::replace(&mut is_counted, true) {
-                self.count_event(&rules.spec, &step, target, options)?;
-            }
+            is_counted = is_counted || deletes || self.count_event(&rules.spec, &step, target, options)?;
             if let Some(admitting) = admitting.as_ref().filter(|_| is_judged) {
                 Box::pin(admitting.judge(deletes, &step, &mut conversions)).await?;
             }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use kindom_actor_kit::{Deadline, back, dear};
 use kindom_api::json;
 use kindom_objects::admission::AdmissionRefusal;
+use kindom_objects::metadata::metadata_mut;
+use kindom_objects::plan::{set_namespace, unnamed};
 use kindom_objects::plugins::{Look, OtherKind, Others};
 use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use memchr::memmem;
@@ -13,7 +15,7 @@ use tokio::time::timeout_at;
 
 use crate::cost;
 use crate::driver::{Attempt, Desired, Step};
-use crate::error::{ReadError, WriteError};
+use crate::error::WriteError;
 use crate::event_limits::EventLimits;
 use crate::request::{Knowledge, Target, WriteOptions};
 use crate::{Freshness, ResourceHandle};
@@ -21,7 +23,7 @@ use crate::{Freshness, ResourceHandle};
 /// The bytes of all objects of a kind that one write reads.
 const LOOKED_AT_BYTES_MAX: usize = 256 << 10;
 /// The time that a write waits for an object that is expected to come into being.
-const EXPECTED_WITHIN: Duration = Duration::from_secs(1);
+const EXPECTED_WITHIN: Duration = Duration::from_secs(2);
 /// The most changes read in one go.
 const EVENTS_AT_ONCE: usize = 256;
 
@@ -35,7 +37,7 @@ fn mark(kind: OtherKind) -> &'static str {
 }
 
 impl ResourceHandle {
-    /// Reads what the rules of a type look at in a write.
+    /// Reads what the rules of a type look at in a write; returns its bytes, too.
     ///
     /// # Errors
     /// [`PlanError::Forbidden`] where that is too much.
@@ -43,59 +45,69 @@ impl ResourceHandle {
         &self,
         attempt: &Attempt<'_>,
         target: &Target<'_>,
-        desired: &Desired<'_>,
+        desired: &mut Desired<'_>,
         options: &WriteOptions,
-    ) -> Result<Others, WriteError> {
-        let cx = attempt.cx;
+    ) -> Result<(Others, usize), WriteError> {
+        let (cx, rules) = (attempt.cx, attempt.rules);
         let mut others = Others::of(cx.others.plugins);
-        let (object, old) = match desired {
+        let (object, old) = match &*desired {
             Desired::Create(new) => (&new.object, None),
             Desired::Update { object, live, .. } => (object, Some(&live.old)),
-            Desired::Delete(_) | Desired::DeleteCorrupt => return Ok(others),
+            Desired::Delete(_) | Desired::DeleteCorrupt => return Ok((others, 0)),
         };
         let looks = cx.spec.strategy.looks_at(cx, object, old);
-        let Some(plugins) = options.plugins.as_ref().filter(|_| !looks.is_empty()) else { return Ok(others) };
+        let Some(plugins) = options.plugins.as_ref().filter(|_| !looks.is_empty()) else {
+            return Ok((others, 0));
+        };
+        let mut freshness = rules.freshness;
+        let mut name = target.name.to_owned();
         if let Desired::Create(new) = desired {
-            self.open_for_create(attempt.rules, target, new, options).await?;
+            set_namespace(metadata_mut(&mut new.object), target.namespace)?;
+            let (_, _, namespace) = self.open_for_create(rules, target, new, options).await?;
+            if let Some((_, as_of)) = namespace.filter(|_| freshness != Freshness::Any) {
+                freshness = Freshness::AtLeast(as_of);
+            }
+            name = unnamed(&new.object).to_owned();
         }
         target.namespace.unwrap_or_default().clone_into(&mut others.namespace);
         others.name_suffix = self.deps().entropy.name_suffix();
+        let mut bytes = 0;
         for look in looks {
             let (Look::All(kind) | Look::Named { kind, .. }) = look;
             let Some(handle) = (plugins.find_kind)(&kind.gvk()) else { continue };
             let namespace = handle.spec().and_then(|spec| target.namespace.filter(|_| spec.namespaced()));
+            let freshness = if freshness == Freshness::Any { handle.own_writes()? } else { freshness };
             let found = match &look {
                 Look::All(_) => {
-                    let all = handle.all_of(kind, namespace, options.deadline).await?;
+                    let all = handle.all_of(kind, namespace, freshness, options.deadline).await?;
                     let refuse = || {
+                        let kind = kind.gvk().kind;
                         let message = format!(
-                            "the {} objects that it looks at have more than {LOOKED_AT_BYTES_MAX} bytes",
-                            kind.gvk().kind
+                            "the {kind} objects that it looks at have more than {LOOKED_AT_BYTES_MAX} bytes"
                         );
-                        PlanError::Forbidden {
-                            name: object.text_at(&["metadata", "name"]).to_owned(),
-                            message,
-                        }
+                        PlanError::Forbidden { name: name.clone(), message }
                     };
                     all.ok_or_else(refuse)?
                 }
                 Look::Named { name, is_expected, .. } => {
                     let key = TypeSpec::object_key(namespace, name);
-                    let found = handle.one_of(&key, *is_expected, options.deadline).await;
+                    let found = handle.one_of(&key, *is_expected, freshness, options).await;
                     found?.into_iter().collect()
                 }
             };
+            let of_kind = found.iter().map(|stored| stored.json().len()).sum();
+            bytes += of_kind;
+            dear(cost::parse(of_kind)).await?;
             for stored in found {
-                dear(cost::parse(stored.json().len())).await?;
                 let tree = json::parse_own(stored.json());
                 let tree = tree.map_err(|why| PlanError::Corrupt(format!("{}: {why}", stored.key())))?;
-                others.found.push((kind, Arc::new(tree)));
+                others.found.push((kind, tree));
             }
         }
-        Ok(others)
+        Ok((others, bytes))
     }
 
-    /// Counts a planned write of an event.
+    /// Counts a planned write of an event; returns true if it was one that counts.
     ///
     /// # Errors
     /// More of them come than may.
@@ -105,20 +117,21 @@ impl ResourceHandle {
         planned: &Step,
         target: &Target<'_>,
         options: &WriteOptions,
-    ) -> Result<(), WriteError> {
+    ) -> Result<bool, WriteError> {
         let limits = options.plugins.as_ref().and_then(|plugins| plugins.event_limits.as_ref());
         let Some(limits) = limits.filter(|_| EventLimits::concern(spec) && !options.dry_run) else {
-            return Ok(());
+            return Ok(false);
         };
+        let Some(event) = planned.new_state() else { return Ok(false) };
         // It is counted once.
         if options.knowledge == Knowledge::Guess {
             return Err(WriteError::Guessed);
         }
-        let Some(event) = planned.new_state() else { return Ok(()) };
         let event = json::parse_own(event.json()).unwrap_or_default();
         let namespace = target.namespace.unwrap_or_default();
         let counted = limits.count(namespace, &options.user.name, &event, self.deps().clock.now());
-        counted.map_err(|beyond| PlanError::Refused(Box::new(AdmissionRefusal::TooManyEvents(beyond))).into())
+        let beyond = |limits| PlanError::Refused(Box::new(AdmissionRefusal::TooManyEvents(limits)));
+        Ok(counted.map(|()| true).map_err(beyond)?)
     }
 
     /// All objects that may be of interest, of a namespace or of the cluster; `None` if they are too large to be read by each
@@ -127,29 +140,45 @@ impl ResourceHandle {
         &self,
         kind: OtherKind,
         namespace: Option<&str>,
+        freshness: Freshness,
         deadline: Deadline,
     ) -> Result<Option<Vec<Arc<StoredObject>>>, WriteError> {
-        let (snapshot, _) = self.snapshot(self.own_writes()?, deadline).await?;
+        let (snapshot, _) = self.snapshot(freshness, deadline).await?;
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        // A look at each costs much less than its parsing, and no more than this.
         dear(cost::rules(snapshot.count(&prefix, ""), 0)).await?;
         let mark = mark(kind).as_bytes();
-        let is_of_interest =
-            |stored: &&Arc<StoredObject>| mark.is_empty() || memmem::find(stored.json(), mark).is_some();
-        let found: Vec<_> = snapshot.range(&prefix, "").filter(is_of_interest).cloned().collect();
-        let bytes: usize = found.iter().map(|stored| stored.json().len()).sum();
-        Ok(Some(found).filter(|_| bytes <= LOOKED_AT_BYTES_MAX))
+        let (mut found, mut bytes) = (Vec::new(), 0_usize);
+        for stored in snapshot.range(&prefix, "") {
+            if mark.is_empty() || memmem::find(stored.json(), mark).is_some() {
+                bytes = bytes.saturating_add(stored.json().len());
+                if bytes > LOOKED_AT_BYTES_MAX {
+                    return Ok(None);
+                }
+                found.push(Arc::clone(stored));
+            }
+        }
+        Ok(Some(found))
     }
 
     /// The object of a key. Another replica may have answered its create, and one that is expected may be about to come.
+    ///
+    /// # Errors
+    /// [`WriteError::Guessed`] where a write that is planned on a guess would have to wait.
     async fn one_of(
         &self,
         key: &str,
         is_expected: bool,
-        deadline: Deadline,
-    ) -> Result<Option<Arc<StoredObject>>, ReadError> {
-        let found = self.read(key, self.own_writes()?, deadline).await?;
+        freshness: Freshness,
+        options: &WriteOptions,
+    ) -> Result<Option<Arc<StoredObject>>, WriteError> {
+        let deadline = options.deadline;
+        let found = self.read(key, freshness, deadline).await?;
         if found.is_some() {
             return Ok(found);
+        }
+        if options.knowledge == Knowledge::Guess {
+            return Err(WriteError::Guessed);
         }
         let (snapshot, at) = self.snapshot(Freshness::Latest, deadline).await?;
         let found = snapshot.get(key).cloned();

@@ -20,7 +20,7 @@ use kindom_managed_fields::validate;
 use kindom_objects::admission::{AdmissionRefusal, Attributes, Hook, Labels, Matching, Operation, Place};
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::owner_references::{self, Stage};
-use kindom_objects::plan::{check_uid, set_namespace};
+use kindom_objects::plan::{check_uid, set_namespace, unnamed};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 
@@ -290,9 +290,12 @@ impl<'a> Admitting<'a> {
             return Ok(desired);
         }
         let (spec, cx) = (self.spec(), self.attempt.cx);
-        let forbidden = |message| PlanError::Forbidden { name: name.clone(), message };
         let own = |object: &mut Value, old: Option<&Value>| {
-            caught(spec, || spec.strategy.admit(cx, object, old).map_err(forbidden))
+            caught(spec, || {
+                let admitted = spec.strategy.admit(cx, object, old);
+                let name = if old.is_some() { &name } else { unnamed(object) };
+                admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })
+            })
         };
         match &mut desired {
             Desired::Create(new) => {

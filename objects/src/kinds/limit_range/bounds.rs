@@ -16,44 +16,61 @@ pub(in crate::kinds) struct Bounded {
     pub(in crate::kinds) limits: Amounts,
 }
 
-/// Adds the violations of a limit's `min`, `max` and `maxLimitRequestRatio`.
-pub(in crate::kinds) fn violations(limit: &Value, of: &Bounded, errors: &mut Vec<String>) {
-    let kind = text(limit, "type");
-    let found = |name: &str| (of.requests.get(name), of.limits.get(name));
-    each(limit, "min", |name, bound| {
-        let (request, most) = found(name);
-        errors.extend(below(kind, name, bound, request, most));
-    });
-    each(limit, "max", |name, bound| {
-        let (request, most) = found(name);
-        errors.extend(above(kind, name, bound, request, most));
-    });
-    each(limit, "maxLimitRequestRatio", |name, bound| {
-        let (request, most) = found(name);
-        errors.extend(beyond_ratio(kind, name, bound, request, most));
-    });
+/// The bounds of a limit, read once for all that they bound.
+pub(in crate::kinds) struct Bounds<'l> {
+    kind: &'l str,
+    min: BTreeMap<&'l str, Quantity>,
+    max: BTreeMap<&'l str, Quantity>,
+    ratio: BTreeMap<&'l str, Quantity>,
 }
 
-/// Adds the violations of a limit for what has requests alone: claims.
-pub(in crate::kinds) fn violations_of_requests(limit: &Value, requests: &Amounts, errors: &mut Vec<String>) {
-    let kind = text(limit, "type");
-    each(limit, "min", |name, bound| errors.extend(below(kind, name, bound, requests.get(name), None)));
-    each(limit, "max", |name, bound| {
-        let request = requests.get(name);
-        let wrong = match request {
-            None => Some("No request is specified".to_owned()),
-            Some(request) => request.compare(bound).is_gt().then(|| format!("request is {request}")),
+impl<'l> Bounds<'l> {
+    pub(in crate::kinds) fn of(limit: &'l Value) -> Self {
+        // By name, as upstream's order is a map's.
+        let read = |field| {
+            let parsed = |(name, amount): (&'l str, &str)| Some((name, Quantity::parse(amount).ok()?));
+            quantities(limit, field).filter_map(parsed).collect()
         };
-        errors.extend(wrong.map(|wrong| bounded("maximum", name, kind, bound, request.is_some(), &wrong)));
-    });
-}
+        Self {
+            kind: text(limit, "type"),
+            min: read("min"),
+            max: read("max"),
+            ratio: read("maxLimitRequestRatio"),
+        }
+    }
 
-fn each(limit: &Value, field: &str, mut on: impl FnMut(&str, &Quantity)) {
-    // By name, as upstream's order is a map's.
-    let all: BTreeMap<&str, &str> = quantities(limit, field).collect();
-    for (name, amount) in all {
-        if let Ok(bound) = Quantity::parse(amount) {
-            on(name, &bound);
+    /// Adds the violations.
+    pub(in crate::kinds) fn violations(&self, of: &Bounded, errors: &mut Vec<String>) {
+        let kind = self.kind;
+        let found = |name: &str| (of.requests.get(name), of.limits.get(name));
+        for (name, bound) in &self.min {
+            let (request, most) = found(name);
+            errors.extend(below(kind, name, bound, request, most));
+        }
+        for (name, bound) in &self.max {
+            let (request, most) = found(name);
+            errors.extend(above(kind, name, bound, request, most));
+        }
+        for (name, bound) in &self.ratio {
+            let (request, most) = found(name);
+            errors.extend(beyond_ratio(kind, name, bound, request, most));
+        }
+    }
+
+    /// Adds the violations of what has requests alone: claims.
+    pub(in crate::kinds) fn violations_of_requests(&self, requests: &Amounts, errors: &mut Vec<String>) {
+        let kind = self.kind;
+        for (name, bound) in &self.min {
+            errors.extend(below(kind, name, bound, requests.get(*name), None));
+        }
+        for (name, bound) in &self.max {
+            let request = requests.get(*name);
+            let wrong = match request {
+                None => Some("No request is specified".to_owned()),
+                Some(request) => request.compare(bound).is_gt().then(|| format!("request is {request}")),
+            };
+            errors
+                .extend(wrong.map(|wrong| bounded("maximum", name, kind, bound, request.is_some(), &wrong)));
         }
     }
 }
@@ -148,7 +165,7 @@ mod tests {
         };
         let mut errors = Vec::new();
         let of = Bounded { requests: amounts(requests), limits: amounts(limits) };
-        violations(&json::parse(limit.as_bytes()).unwrap(), &of, &mut errors);
+        Bounds::of(&json::parse(limit.as_bytes()).unwrap()).violations(&of, &mut errors);
         all_in_one(errors)
     }
 
@@ -183,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_once() {
+    fn each_error_is_named_once() {
         let twice = vec!["a".to_owned(), "b".to_owned(), "a".to_owned()];
         assert_eq!(all_in_one(twice), Err("[a, b]".to_owned()));
         assert_eq!(all_in_one(vec!["a".to_owned(), "a".to_owned()]), Err("a".to_owned()));

@@ -103,9 +103,13 @@ fn mount_token(spec: &mut Value, name_suffix: &str) {
 }
 
 fn append(to: &mut Value, field: &str, item: Value) {
-    let all: Vec<Value> = items(to, field).iter().cloned().chain([item]).collect();
-    if let Some(to) = to.as_object_mut() {
-        to.insert(field, all);
+    match to.get_mut(field).and_then(Value::as_array_mut) {
+        Some(items) => items.push(item),
+        None => {
+            if let Some(to) = to.as_object_mut() {
+                to.insert(field, vec![item]);
+            }
+        }
     }
 }
 
@@ -245,4 +249,55 @@ fn limit_containers(account: &Value, pod: &Value, field: &str, kind: &str) -> Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_found_wherever_a_pod_names_them() {
+        for (spec, expected) in [
+            (
+                r#"{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"a","env":[{"name":"E","value":"x"}]}]}"#,
+                false,
+            ),
+            (r#"{"volumes":[{"name":"v","secret":{"secretName":""}}]}"#, false),
+            (r#"{"volumes":[{"name":"v","secret":{"secretName":"s"}}]}"#, true),
+            (r#"{"volumes":[{"name":"v","azureFile":{"secretName":"s"}}]}"#, true),
+            (r#"{"volumes":[{"name":"v","csi":{"nodePublishSecretRef":{"name":"s"}}}]}"#, true),
+            (r#"{"volumes":[{"name":"v","rbd":{"secretRef":{"name":"s"}}}]}"#, true),
+            (
+                r#"{"volumes":[{"name":"v","projected":{"sources":[{"configMap":{"name":"c"}},{"secret":{"name":"s"}}]}}]}"#,
+                true,
+            ),
+            (r#"{"imagePullSecrets":[{"name":"s"}]}"#, true),
+            (r#"{"initContainers":[{"name":"a","envFrom":[{"secretRef":{"name":"s"}}]}]}"#, true),
+            (
+                r#"{"ephemeralContainers":[{"name":"a","env":[{"name":"E","valueFrom":{"secretKeyRef":{"name":"s"}}}]}]}"#,
+                true,
+            ),
+        ] {
+            assert_eq!(names_secret(&json::parse(spec.as_bytes()).unwrap()), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_mounted_once() {
+        let mut spec = json::parse(
+            br#"{"containers":[{"name":"a"},{"name":"b","volumeMounts":[{"name":"v","mountPath":"/x"}]}]}"#,
+        )
+        .unwrap();
+        mount_token(&mut spec, "abcde");
+        let once = spec.clone();
+        mount_token(&mut spec, "fghij");
+        assert_eq!(spec, once);
+        let [volume] = items(&spec, "volumes") else { panic!("{spec}") };
+        assert_eq!(text(volume, "name"), "kube-api-access-abcde");
+        let mounts =
+            items(&spec, "containers").iter().map(|container| items(container, "volumeMounts").len());
+        assert_eq!(mounts.collect::<Vec<_>>(), [1, 2]);
+    }
 }

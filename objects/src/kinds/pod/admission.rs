@@ -23,7 +23,8 @@ pub(super) fn looks_at(cx: &RuleContext<'_>, pod: &Value, old: Option<&Value>) -
         looks.push(Look::All(OtherKind::LimitRange));
     }
     if is_on(Plugin::ServiceAccount) && account::concerns(cx, old) {
-        let name = account::name(pod);
+        // A change of ephemeral containers keeps the rest of the stored spec.
+        let name = account::name(old.unwrap_or(pod));
         let is_expected = name == account::DEFAULT;
         looks.push(Look::Named { kind: OtherKind::ServiceAccount, name: name.to_owned(), is_expected });
     }
@@ -50,7 +51,7 @@ pub(super) fn admit(cx: &RuleContext<'_>, pod: &mut Value, old: Option<&Value>) 
         return Ok(());
     }
     if limits::concern(cx, old) {
-        limits::supplement(others, pod);
+        limits::supplement(others, pod)?;
     }
     if cx.subresource.is_some() {
         return Ok(());

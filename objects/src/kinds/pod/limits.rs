@@ -8,7 +8,7 @@ use kindom_api::{Map, Value};
 use super::spec;
 use super::usage::by_spec;
 use crate::kinds::fields::{items, items_mut, part, text};
-use crate::kinds::limit_range::bounds::{Bounded, all_in_one, violations};
+use crate::kinds::limit_range::bounds::{Bounded, Bounds, all_in_one};
 use crate::kinds::limit_range::{limits, quantities};
 use crate::kinds::resources::amounts;
 use crate::metadata::metadata_mut;
@@ -16,6 +16,8 @@ use crate::plugins::{OtherKind, Others, Plugin};
 use crate::{RuleContext, Subresource};
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+/// The amounts of containers that one write sets or compares; a pod of fifty containers under a hundred amounts has 5,000.
+const AMOUNTS_MAX: usize = 20_000;
 
 /// True for a create and a resize (`SupportsAttributes`), but of a pod that goes.
 pub(super) fn concern(cx: &RuleContext<'_>, old: Option<&Value>) -> bool {
@@ -29,8 +31,32 @@ pub(super) fn concern(cx: &RuleContext<'_>, old: Option<&Value>) -> bool {
         }
 }
 
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    items(spec(pod), "containers").iter().chain(items(spec(pod), "initContainers"))
+}
+
+/// # Errors
+/// The ranges have more amounts for the pod's containers than a write should take time for.
+fn refuse_many(others: &Others, pod: &Value) -> Result<(), String> {
+    let of_limit = |limit: &Value| {
+        let fields = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
+        1 + fields.iter().map(|field| quantities(limit, field).count()).sum::<usize>()
+    };
+    let of_range = |range| 1 + limits(range).iter().map(of_limit).sum::<usize>();
+    let amounts: usize = others.all(OtherKind::LimitRange).map(of_range).sum();
+    let containers = containers(pod).count();
+    match containers.saturating_mul(amounts) > AMOUNTS_MAX {
+        true => Err(format!("the LimitRanges have too many amounts for each of its {containers} containers")),
+        false => Ok(()),
+    }
+}
+
 /// Gives containers that ask for nothing what the ranges have for them.
-pub(super) fn supplement(others: &Others, pod: &mut Value) {
+///
+/// # Errors
+/// That is too much.
+pub(super) fn supplement(others: &Others, pod: &mut Value) -> Result<(), String> {
+    refuse_many(others, pod)?;
     for range in others.all(OtherKind::LimitRange) {
         let (mut requests, mut most) = (Map::new(), Map::new());
         for limit in limits(range).iter().filter(|limit| text(limit, "type") == "Container") {
@@ -40,7 +66,7 @@ pub(super) fn supplement(others: &Others, pod: &mut Value) {
             of("defaultRequest", &mut requests);
             of("default", &mut most);
         }
-        let Some(spec) = pod.get_mut("spec") else { return };
+        let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
         let mut given = Vec::new();
         for (field, kind) in [("containers", "container"), ("initContainers", "init container")] {
             for container in items_mut(spec, field) {
@@ -67,6 +93,7 @@ pub(super) fn supplement(others: &Others, pod: &mut Value) {
             }
         }
     }
+    Ok(())
 }
 
 /// Adds to a container's amounts those that it lacks; returns their names.
@@ -94,23 +121,27 @@ fn fill<'d>(container: &mut Value, field: &str, defaults: &'d Map) -> BTreeSet<&
 }
 
 /// # Errors
-/// All violations of the first range that is violated.
+/// All violations of the first range that is violated; or there are too many amounts.
 pub(super) fn judge(others: &Others, pod: &Value) -> Result<(), String> {
+    refuse_many(others, pod)?;
+    let mut ranges = others.all(OtherKind::LimitRange).peekable();
+    if ranges.peek().is_none() {
+        return Ok(());
+    }
+    // Read once for all ranges.
     let own = |container: &Value| Bounded {
         requests: amounts(part(part(container, "resources"), "requests")),
         limits: amounts(part(part(container, "resources"), "limits")),
     };
-    let containers = || items(spec(pod), "containers").iter().chain(items(spec(pod), "initContainers"));
-    for range in others.all(OtherKind::LimitRange) {
+    let each: Vec<Bounded> = containers(pod).map(own).collect();
+    let whole = Bounded { requests: by_spec(pod, "requests"), limits: by_spec(pod, "limits") };
+    for range in ranges {
         let mut errors = Vec::new();
         for limit in limits(range) {
+            let bounds = Bounds::of(limit);
             match text(limit, "type") {
-                "Container" => containers().for_each(|of| violations(limit, &own(of), &mut errors)),
-                "Pod" => {
-                    let whole =
-                        Bounded { requests: by_spec(pod, "requests"), limits: by_spec(pod, "limits") };
-                    violations(limit, &whole, &mut errors);
-                }
+                "Container" => each.iter().for_each(|of| bounds.violations(of, &mut errors)),
+                "Pod" => bounds.violations(&whole, &mut errors),
                 _ => {}
             }
         }

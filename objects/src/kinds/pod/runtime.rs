@@ -10,6 +10,9 @@ use crate::kinds::keyed::entries;
 use crate::kinds::resources::{Amounts, amounts};
 use crate::plugins::{OtherKind, Others};
 
+/// The most tolerations of a pod that are compared with each other.
+const TOLERATIONS_MAX: usize = 500;
+
 /// The class of a pod; `None` if it names none.
 ///
 /// # Errors
@@ -38,13 +41,19 @@ pub(super) fn give(others: &Others, spec: &mut Value) -> Result<(), String> {
         if !own.is_empty() && !is_same(&own, &amounts(fixed)) {
             return Err(differs());
         }
-        if let Some(spec) = spec.as_object_mut() {
+        if let Some(spec) = spec.as_object_mut().filter(|_| !fixed.is_null()) {
             spec.insert("overhead", fixed.clone());
         }
     }
     if let Some(scheduling) = present(class, "scheduling") {
         select_nodes(spec, scheduling)?;
-        let merged = merged(items(spec, "tolerations"), items(scheduling, "tolerations"));
+        let (own, more) = (items(spec, "tolerations"), items(scheduling, "tolerations"));
+        if own.len() + more.len() > TOLERATIONS_MAX {
+            return Err(format!(
+                "pod rejected: it has more than {TOLERATIONS_MAX} tolerations with those of its RuntimeClass"
+            ));
+        }
+        let merged = merged(own, more);
         if let Some(spec) = spec.as_object_mut().filter(|_| !merged.is_empty()) {
             spec.insert("tolerations", merged);
         }
@@ -131,5 +140,42 @@ pub(super) fn judge(others: &Others, spec: &Value) -> Result<(), String> {
                 .to_owned())
         }
         (None, None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindom_api::json;
+
+    use super::*;
+
+    fn all(text: &str) -> Vec<Value> {
+        items(&json::parse(format!(r#"{{"all":{text}}}"#).as_bytes()).unwrap(), "all").to_vec()
+    }
+
+    #[test]
+    fn of_two_tolerations_the_wider_one_is_kept() {
+        for (first, second, expected) in [
+            ("[]", "[]", "[]"),
+            (r#"[{"key":"a"}]"#, r#"[{"key":"b"}]"#, r#"[{"key":"a"},{"key":"b"}]"#),
+            (r#"[{"key":"a"}]"#, r#"[{"key":"a"}]"#, r#"[{"key":"a"}]"#),
+            (
+                r#"[{"key":"a","operator":"Equal","value":"v"}]"#,
+                r#"[{"key":"a","operator":"Exists"}]"#,
+                r#"[{"key":"a","operator":"Exists"}]"#,
+            ),
+            (
+                r#"[{"operator":"Exists"}]"#,
+                r#"[{"key":"a","effect":"NoSchedule"}]"#,
+                r#"[{"operator":"Exists"}]"#,
+            ),
+            (
+                r#"[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":3}]"#,
+                r#"[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":5}]"#,
+                r#"[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":5}]"#,
+            ),
+        ] {
+            assert_eq!(merged(&all(first), &all(second)), all(expected), "{first} {second}");
+        }
     }
 }
