@@ -17,14 +17,14 @@ pub(in crate::kinds) struct Bounded {
 }
 
 /// The bounds of a limit, read once for all that they bound.
-pub(in crate::kinds) struct Bounds<'l> {
+pub(in crate::kinds) struct LimitBounds<'l> {
     kind: &'l str,
     min: BTreeMap<&'l str, Quantity>,
     max: BTreeMap<&'l str, Quantity>,
     ratio: BTreeMap<&'l str, Quantity>,
 }
 
-impl<'l> Bounds<'l> {
+impl<'l> LimitBounds<'l> {
     pub(in crate::kinds) fn of(limit: &'l Value) -> Self {
         // By name, as upstream's order is a map's.
         let read = |field| {
@@ -165,7 +165,7 @@ mod tests {
         };
         let mut errors = Vec::new();
         let of = Bounded { requests: amounts(requests), limits: amounts(limits) };
-        Bounds::of(&json::parse(limit.as_bytes()).unwrap()).violations(&of, &mut errors);
+        LimitBounds::of(&json::parse(limit.as_bytes()).unwrap()).violations(&of, &mut errors);
         all_in_one(errors)
     }
 

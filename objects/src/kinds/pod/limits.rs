@@ -8,7 +8,7 @@ use kindom_api::{Map, Value};
 use super::spec;
 use super::usage::by_spec;
 use crate::kinds::fields::{items, items_mut, part, text};
-use crate::kinds::limit_range::bounds::{Bounded, Bounds, all_in_one};
+use crate::kinds::limit_range::bounds::{Bounded, LimitBounds, all_in_one};
 use crate::kinds::limit_range::{limits, quantities};
 use crate::kinds::resources::amounts;
 use crate::metadata::metadata_mut;
@@ -138,7 +138,7 @@ pub(super) fn judge(others: &Others, pod: &Value) -> Result<(), String> {
     for range in ranges {
         let mut errors = Vec::new();
         for limit in limits(range) {
-            let bounds = Bounds::of(limit);
+            let bounds = LimitBounds::of(limit);
             match text(limit, "type") {
                 "Container" => each.iter().for_each(|of| bounds.violations(of, &mut errors)),
                 "Pod" => bounds.violations(&whole, &mut errors),
