@@ -486,7 +486,12 @@ pub fn bytes(value: &Value) -> usize {
 /// The messages of several errors as upstream's aggregate joins them: one bare, several as `[a, b]`, duplicates once.
 #[must_use]
 pub fn aggregate(errors: &[Error]) -> String {
-    let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    aggregate_texts(errors.iter().map(ToString::to_string).collect())
+}
+
+/// [`aggregate`] of errors that are texts (`utilerrors.NewAggregate`).
+#[must_use]
+pub fn aggregate_texts(mut texts: Vec<String>) -> String {
     // Hashed: there may be 100,000.
     let mut seen = HashSet::with_capacity(texts.len());
     texts.retain(|text| seen.insert(text.clone()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_api::Value;
+use kindom_api::field::aggregate_texts;
 use kindom_objects::TypeSpec;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -132,7 +133,12 @@ impl EventLimits {
         spec.names.plural == "events" && matches!(spec.group.as_str(), "" | "events.k8s.io")
     }
 
-    /// Counts an event, as it is stored.
+    /// Returns true if a limit looks at the event itself.
+    pub(crate) fn look_at_events(&self) -> bool {
+        self.0.iter().any(|buckets| buckets.limit.of == EventLimitType::SourceAndObject)
+    }
+
+    /// Counts an event, as it is stored; it is null where no limit looks at it.
     ///
     /// # Errors
     /// The limits that it is beyond; each counts it.
@@ -150,10 +156,9 @@ impl EventLimits {
             (!buckets.accepts(&key, now)).then(text)
         });
         let refused: Vec<String> = refused.collect();
-        match refused.as_slice() {
-            [] => Ok(()),
-            [one] => Err(one.clone()),
-            several => Err(format!("[{}]", several.join(", "))),
+        match refused.is_empty() {
+            true => Ok(()),
+            false => Err(aggregate_texts(refused)),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kindom_api::field::{Error, ErrorList, Path as Field};
+use kindom_api::field::{Error, ErrorList, Path as Field, aggregate};
 use kindom_api::json;
 use kindom_codec::manifests;
 use kindom_resource_actor::{EventLimit, EventLimitType, EventLimits};
@@ -147,9 +147,7 @@ impl AdmissionFile {
         if errors.is_empty() {
             return Ok(EventLimits::new(&all, seed));
         }
-        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        let texts = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
-        Err(format!("couldn't init admission plugin {PLUGIN:?}: {texts}").into())
+        Err(format!("couldn't init admission plugin {PLUGIN:?}: {}", aggregate(&errors)).into())
     }
 }
 

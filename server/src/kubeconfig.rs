@@ -112,7 +112,7 @@ fn reachable(config: Config) -> Result<Config, BoxError> {
 }
 
 /// Fails with a clear error if following the kubeconfig needs a feature that is not implemented.
-fn refuse(fields: &[(&str, bool)]) -> Result<(), BoxError> {
+pub(crate) fn refuse(fields: &[(&str, bool)]) -> Result<(), BoxError> {
     match fields.iter().find(|(_, set)| *set) {
         Some((field, _)) => Err(format!("the kubeconfig's {field} is not supported here").into()),
         None => Ok(()),

@@ -13,6 +13,7 @@ use secrecy::ExposeSecret as _;
 use tokio::task::spawn_blocking;
 
 use crate::BoxError;
+use crate::kubeconfig::refuse;
 
 /// A user.
 #[derive(Debug, Default)]
@@ -77,17 +78,14 @@ fn secret(text: &str) -> Result<HeaderValue, BoxError> {
 
 impl WebhookUser {
     fn of(user: &AuthInfo) -> Result<Self, BoxError> {
-        let unsupported = [
+        refuse(&[
             ("exec", user.exec.is_some()),
             ("auth-provider", user.auth_provider.is_some()),
             ("as", user.impersonate.is_some()),
             ("as-uid", user.impersonate_uid.is_some()),
             ("as-groups", user.impersonate_groups.is_some()),
             ("as-user-extra", user.impersonate_user_extra.is_some()),
-        ];
-        if let Some((field, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
-            return Err(format!("{field} is not supported here").into());
-        }
+        ])?;
         let (data, file) = (user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
         let certificate = Source::of(data, file, "client-certificate")?;
         let data = user.client_key_data.as_ref().map(|key| key.expose_secret());
@@ -231,8 +229,11 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_named() {
         let of = |user: &str| users(&format!("{{users: [{{name: u, user: {user}}}]}}")).unwrap_err();
-        assert_eq!(of("{exec: {command: c}}"), "file: user \"u\": exec is not supported here");
-        assert_eq!(of("{as: c}"), "file: user \"u\": as is not supported here");
+        assert_eq!(
+            of("{exec: {command: c}}"),
+            "file: user \"u\": the kubeconfig's exec is not supported here"
+        );
+        assert_eq!(of("{as: c}"), "file: user \"u\": the kubeconfig's as is not supported here");
         assert_eq!(
             of("{client-certificate-data: QQ==}"),
             "file: user \"u\": client-certificate and client-key go together"

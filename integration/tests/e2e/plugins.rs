@@ -66,7 +66,7 @@ async fn a_pod_without_an_account_is_refused() {
     let (_server, client) = started(&["--controllers=*,-serviceaccount-controller"]).await;
     let why = "error looking up service account default/default: serviceaccount \"default\" not found";
     refused(client.post(PODS, &pod("one")).await, 403, "Forbidden", why);
-    // One that comes while the pod waits is found.
+    // One that comes at the same time is found, whichever is first.
     let (made, _) = tokio::join!(async { create(&client, PODS, &pod("two")).await }, async {
         create(&client, "/api/v1/namespaces/default/serviceaccounts", &account("default")).await
     },);

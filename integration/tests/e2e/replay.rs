@@ -100,13 +100,13 @@ async fn every_answer_is_the_real_servers() {
     replay_all(&tools::root().join("integration/expectations"), true, WITHOUT_ACCOUNTS).await;
 }
 
-/// What kube-apiserver answers of built-in kinds.
+/// The answers of kube-apiserver about built-in kinds.
 #[tokio::test]
 async fn every_answer_of_a_built_in_kind_is_kube_apiservers() {
     replay_all(&tools::root().join("integration/expectations/built-in"), false, WITHOUT_ACCOUNTS).await;
 }
 
-/// What kube-apiserver answers with all of its usual admission plugins.
+/// The answers of kube-apiserver with all of its usual admission plugins.
 #[tokio::test]
 async fn every_answer_of_an_admission_plugin_is_kube_apiservers() {
     replay_all(&tools::root().join("integration/expectations/plugins"), false, WITH_ACCOUNTS).await;

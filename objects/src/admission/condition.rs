@@ -1,6 +1,7 @@
 //! The match conditions of webhooks and policies: expressions on a write (`matchconditions/matcher.go`).
 
 use kindom_api::Value;
+use kindom_api::field::aggregate_texts;
 use kindom_cel::eval::COST_MAX;
 use kindom_cel::value::Value as CelValue;
 
@@ -69,18 +70,9 @@ impl Conditions {
         if !holds {
             return Ok(false);
         }
-        match errors.len() {
-            0 => Ok(true),
-            1 => undecided(errors.remove(0)),
-            _ => {
-                let mut once: Vec<String> = Vec::new();
-                for error in errors {
-                    if !once.contains(&error) {
-                        once.push(error);
-                    }
-                }
-                undecided(format!("[{}]", once.join(", ")))
-            }
+        match errors.is_empty() {
+            true => Ok(true),
+            false => undecided(aggregate_texts(errors)),
         }
     }
 }

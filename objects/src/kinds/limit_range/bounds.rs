@@ -1,9 +1,11 @@
 //! The bounds of a limit (`plugin/pkg/admission/limitranger/admission.go`, 1.37). Amounts are compared as they are, which upstream
 //! does to a thousandth; the amounts of pods and ranges have no more digits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use kindom_api::Value;
+use kindom_api::field::aggregate_texts;
 use kindom_api::quantity::Quantity;
 
 use super::quantities;
@@ -45,11 +47,13 @@ impl<'l> LimitBounds<'l> {
         let found = |name: &str| (of.requests.get(name), of.limits.get(name));
         for (name, bound) in &self.min {
             let (request, most) = found(name);
-            errors.extend(below(kind, name, bound, request, most));
+            let of = [("request", request), ("limit", most)];
+            errors.extend(violation("minimum", (name, kind), bound, &of, Ordering::is_lt));
         }
         for (name, bound) in &self.max {
             let (request, most) = found(name);
-            errors.extend(above(kind, name, bound, request, most));
+            let of = [("limit", most), ("request", request)];
+            errors.extend(violation("maximum", (name, kind), bound, &of, Ordering::is_gt));
         }
         for (name, bound) in &self.ratio {
             let (request, most) = found(name);
@@ -57,61 +61,32 @@ impl<'l> LimitBounds<'l> {
         }
     }
 
-    /// Adds the violations of what has requests alone: claims.
+    /// Adds the violations of what has requests alone: claims (`minConstraint`, `maxRequestConstraint`).
     pub(in crate::kinds) fn violations_of_requests(&self, requests: &Amounts, errors: &mut Vec<String>) {
-        let kind = self.kind;
-        for (name, bound) in &self.min {
-            errors.extend(below(kind, name, bound, requests.get(*name), None));
-        }
-        for (name, bound) in &self.max {
-            let request = requests.get(*name);
-            let wrong = match request {
-                None => Some("No request is specified".to_owned()),
-                Some(request) => request.compare(bound).is_gt().then(|| format!("request is {request}")),
-            };
-            errors
-                .extend(wrong.map(|wrong| bounded("maximum", name, kind, bound, request.is_some(), &wrong)));
-        }
+        let mut add = |end, bounds: &BTreeMap<&str, Quantity>, is_beyond: fn(Ordering) -> bool| {
+            for (name, bound) in bounds {
+                let of = [("request", requests.get(*name))];
+                errors.extend(violation(end, (name, self.kind), bound, &of, is_beyond));
+            }
+        };
+        add("minimum", &self.min, Ordering::is_lt);
+        add("maximum", &self.max, Ordering::is_gt);
     }
 }
 
-fn bounded(end: &str, name: &str, kind: &str, bound: &Quantity, is_given: bool, wrong: &str) -> String {
-    let joint = if is_given { ", but" } else { ". " };
-    format!("{end} {name} usage per {kind} is {bound}{joint} {wrong}")
-}
-
-/// `minConstraint`
-fn below(
-    kind: &str,
-    name: &str,
+/// The first of some amounts that violates a bound; the first one has to be there (`minConstraint`, `maxConstraint`).
+fn violation(
+    end: &str,
+    (name, kind): (&str, &str),
     bound: &Quantity,
-    request: Option<&Quantity>,
-    most: Option<&Quantity>,
+    amounts: &[(&str, Option<&Quantity>)],
+    is_beyond: fn(Ordering) -> bool,
 ) -> Option<String> {
-    let wrong = match (request, most) {
-        (None, _) => return Some(bounded("minimum", name, kind, bound, false, "No request is specified")),
-        (Some(request), _) if request.compare(bound).is_lt() => format!("request is {request}"),
-        (_, Some(most)) if most.compare(bound).is_lt() => format!("limit is {most}"),
-        _ => return None,
-    };
-    Some(bounded("minimum", name, kind, bound, true, &wrong))
-}
-
-/// `maxConstraint`
-fn above(
-    kind: &str,
-    name: &str,
-    bound: &Quantity,
-    request: Option<&Quantity>,
-    most: Option<&Quantity>,
-) -> Option<String> {
-    let wrong = match (most, request) {
-        (None, _) => return Some(bounded("maximum", name, kind, bound, false, "No limit is specified")),
-        (Some(most), _) if most.compare(bound).is_gt() => format!("limit is {most}"),
-        (_, Some(request)) if request.compare(bound).is_gt() => format!("request is {request}"),
-        _ => return None,
-    };
-    Some(bounded("maximum", name, kind, bound, true, &wrong))
+    let wrong = amounts.iter().enumerate().find_map(|(at, (of, amount))| match amount {
+        None => (at == 0).then(|| format!(".  No {of} is specified")),
+        Some(amount) => is_beyond(amount.compare(bound)).then(|| format!(", but {of} is {amount}")),
+    })?;
+    Some(format!("{end} {name} usage per {kind} is {bound}{wrong}"))
 }
 
 /// `limitRequestRatioConstraint`
@@ -139,17 +114,12 @@ fn milli(amount: &Quantity) -> f64 {
     (amount.as_f64() * 1000.0).round()
 }
 
-/// All errors as one, each once (`utilerrors.NewAggregate`).
-///
 /// # Errors
-/// There are some.
-pub(in crate::kinds) fn all_in_one(errors: Vec<String>) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
-    let mut errors: Vec<String> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
-    match errors.len() {
-        0 => Ok(()),
-        1 => Err(errors.swap_remove(0)),
-        _ => Err(format!("[{}]", errors.join(", "))),
+/// There are some: all as one.
+pub(in crate::kinds) fn refuse_any(errors: Vec<String>) -> Result<(), String> {
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(aggregate_texts(errors)),
     }
 }
 
@@ -166,7 +136,7 @@ mod tests {
         let mut errors = Vec::new();
         let of = Bounded { requests: amounts(requests), limits: amounts(limits) };
         LimitBounds::of(&json::parse(limit.as_bytes()).unwrap()).violations(&of, &mut errors);
-        all_in_one(errors)
+        refuse_any(errors)
     }
 
     #[test]
@@ -202,7 +172,7 @@ mod tests {
     #[test]
     fn each_error_is_named_once() {
         let twice = vec!["a".to_owned(), "b".to_owned(), "a".to_owned()];
-        assert_eq!(all_in_one(twice), Err("[a, b]".to_owned()));
-        assert_eq!(all_in_one(vec!["a".to_owned(), "a".to_owned()]), Err("a".to_owned()));
+        assert_eq!(refuse_any(twice), Err("[a, b]".to_owned()));
+        assert_eq!(refuse_any(vec!["a".to_owned(), "a".to_owned()]), Err("a".to_owned()));
     }
 }

@@ -7,7 +7,7 @@ use kindom_api::quantity::Quantity;
 use super::{CLASS, class};
 use crate::RuleContext;
 use crate::kinds::fields::{default_nil, part, present, text};
-use crate::kinds::limit_range::bounds::{LimitBounds, all_in_one};
+use crate::kinds::limit_range::bounds::{LimitBounds, refuse_any};
 use crate::kinds::limit_range::limits;
 use crate::kinds::resources::amounts;
 use crate::plugins::{Look, OtherKind, Plugin, default_class};
@@ -49,7 +49,7 @@ pub(super) fn judge(cx: &RuleContext<'_>, claim: &Value, old: Option<&Value>) ->
             for limit in limits(range).iter().filter(|limit| text(limit, "type") == "PersistentVolumeClaim") {
                 LimitBounds::of(limit).violations_of_requests(&requests, &mut errors);
             }
-            all_in_one(errors)?;
+            refuse_any(errors)?;
         }
     }
     match grows(cx, claim, old) {

@@ -3,8 +3,7 @@
 use kindom_api::Value;
 use kindom_api::quantity::Quantity;
 
-use super::PersistentVolumeClaims;
-use crate::kinds::fields::{part, text};
+use super::{PersistentVolumeClaims, class};
 use crate::kinds::resource_quota::measure::{QuotaMeasure, QuotaScope, Usage};
 use crate::kinds::resource_quota::usage::OF_CLASS;
 
@@ -49,12 +48,6 @@ impl QuotaMeasure for PersistentVolumeClaims {
                 Some(_) => names.any(|name| scope.takes(Some(name))),
             }
     }
-}
-
-/// `GetPersistentVolumeClaimClass`
-fn class(claim: &Value) -> &str {
-    let annotated = claim.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]);
-    annotated.and_then(Value::as_str).unwrap_or_else(|| text(part(claim, "spec"), "storageClassName"))
 }
 
 /// The bytes that are requested, or were allocated if that is more.

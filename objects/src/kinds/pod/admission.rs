@@ -4,15 +4,13 @@
 use kindom_api::{Value, object};
 
 use super::{account, limits, runtime, spec};
-use crate::kinds::fields::{default_nil, items, number, part, present, text};
+use crate::kinds::fields::{default_nil, items, number, present, text};
+use crate::kinds::priority_class::{OF_SYSTEM, is_default, value};
 use crate::plugins::{Look, OtherKind, Others, Plugin};
 use crate::{RuleContext, Subresource};
 
 /// Seconds that a pod stays on a node that is in trouble.
 const STAY: i64 = 300;
-/// The classes that every server has, and their values.
-const OF_SYSTEM: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 const POLICY: &str = "PreemptLowerPriority";
 
 pub(super) fn looks_at(cx: &RuleContext<'_>, pod: &Value, old: Option<&Value>) -> Vec<Look> {
@@ -109,7 +107,7 @@ impl Class {
     fn of(class: &Value) -> Self {
         Self {
             name: class.text_at(&["metadata", "name"]).to_owned(),
-            value: number(class, "value").unwrap_or_default(),
+            value: value(class),
             policy: present(class, "preemptionPolicy").and_then(Value::as_str).map(str::to_owned),
         }
     }
@@ -119,8 +117,8 @@ impl Class {
         let plain =
             |name: &str, value| Self { name: name.to_owned(), value, policy: Some(POLICY.to_owned()) };
         if name.is_empty() {
-            let is_default = |class: &&Value| part(class, "globalDefault") == &Value::Bool(true);
-            let defaults = others.all(OtherKind::PriorityClass).filter(is_default).map(Self::of);
+            let defaults =
+                others.all(OtherKind::PriorityClass).filter(|class| is_default(class)).map(Self::of);
             return Ok(defaults.min_by_key(|class| class.value).unwrap_or_else(|| plain("", 0)));
         }
         if let Some(class) = others.named(OtherKind::PriorityClass, name) {

@@ -8,7 +8,7 @@ use kindom_api::{Map, Value};
 use super::spec;
 use super::usage::by_spec;
 use crate::kinds::fields::{items, items_mut, part, text};
-use crate::kinds::limit_range::bounds::{Bounded, LimitBounds, all_in_one};
+use crate::kinds::limit_range::bounds::{Bounded, LimitBounds, refuse_any};
 use crate::kinds::limit_range::{limits, quantities};
 use crate::kinds::resources::amounts;
 use crate::metadata::metadata_mut;
@@ -145,7 +145,7 @@ pub(super) fn judge(others: &Others, pod: &Value) -> Result<(), String> {
                 _ => {}
             }
         }
-        all_in_one(errors)?;
+        refuse_any(errors)?;
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ static PRIORITY_CLASS: Declared = Declared::catalogued("scheduling.k8s.io/v1", "
 const HIGHEST: i64 = 1_000_000_000;
 const SYSTEM: &str = "system-";
 /// The classes of the system, with their values.
-const OF_SYSTEM: [(&str, i64); 2] =
+pub(super) const OF_SYSTEM: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 /// PriorityClasses as a built-in type.
@@ -59,11 +59,11 @@ fn cells(class: &Value, now: i64) -> Vec<Value> {
     ]
 }
 
-fn value(class: &Value) -> i64 {
+pub(super) fn value(class: &Value) -> i64 {
     number(class, "value").unwrap_or_default()
 }
 
-fn is_default(class: &Value) -> bool {
+pub(super) fn is_default(class: &Value) -> bool {
     part(class, "globalDefault") == &Value::Bool(true)
 }
 

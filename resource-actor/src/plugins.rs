@@ -1,10 +1,10 @@
-//! The objects of other kinds that a write looks at: those that the admission plugins of its kind name.
+//! The admission plugins in the path of a write: the objects of other kinds that its kind's plugins look at, and the rates of events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{Deadline, back, dear};
-use kindom_api::json;
+use kindom_api::{Value, json};
 use kindom_objects::admission::AdmissionRefusal;
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::plan::{set_namespace, unnamed};
@@ -127,7 +127,10 @@ impl ResourceHandle {
         if options.knowledge == Knowledge::Guess {
             return Err(WriteError::Guessed);
         }
-        let event = json::parse_own(event.json()).unwrap_or_default();
+        let event = match limits.look_at_events() {
+            true => json::parse_own(event.json()).unwrap_or_default(),
+            false => Value::Null,
+        };
         let namespace = target.namespace.unwrap_or_default();
         let counted = limits.count(namespace, &options.user.name, &event, self.deps().clock.now());
         let beyond = |limits| PlanError::Refused(Box::new(AdmissionRefusal::TooManyEvents(limits)));
