@@ -10,8 +10,8 @@ use kindom_resource_actor::{EventLimit, EventLimitType, EventLimits};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::BoxError;
 use crate::webhook_users::WebhookUsers;
+use crate::{BoxError, pki};
 
 /// The buckets that a limit remembers if its configuration does not say.
 const BUCKETS: i32 = 4096;
@@ -74,7 +74,7 @@ impl AdmissionFile {
     pub(crate) fn read(file: Option<&Path>) -> Result<Self, BoxError> {
         let Some(file) = file else { return Ok(Self::default()) };
         let name = file.display().to_string();
-        let bytes = std::fs::read(file).map_err(|error| {
+        let bytes = pki::read(file).map_err(|error| {
             format!("unable to read admission control configuration from {name:?} [{error}]")
         })?;
         let kinds = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"]
@@ -100,7 +100,7 @@ impl AdmissionFile {
         }
         let path = self.folder.join(&found.path);
         let name = path.display().to_string();
-        let bytes = std::fs::read(&path)
+        let bytes = pki::read(&path)
             .map_err(|error| format!("couldn't open admission plugin configuration {name}: {error}"))?;
         Ok(Some((name, bytes)))
     }

@@ -36,8 +36,8 @@ use rcgen::Issuer;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-use files::{KEY_MODE, read_own, write};
-pub(crate) use files::{may_be_read, read_certificates, read_private_key};
+use files::{KEY_MODE, write};
+pub(crate) use files::{may_be_read, read, read_certificates, read_private_key, read_regular};
 use kubeconfig::kubeconfig;
 pub(crate) use kubeconfig::{Trust, certificate_pem};
 use names::names_of;
@@ -201,7 +201,7 @@ impl Pki {
 
     /// Writes a kubeconfig, unless it is there already. Mode 0600: it holds a key.
     pub(crate) fn write_kubeconfig(file: &Path, text: &str) -> Result<(), PkiError> {
-        if read_own(file).is_ok_and(|there| there == text) {
+        if read_regular(file).is_ok_and(|there| there == text) {
             return Ok(());
         }
         write(file, text, KEY_MODE)

@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::BoxError;
 use crate::kubeconfig::refuse;
+use crate::pki::{may_be_read, read_regular};
 
 /// A user.
 #[derive(Debug, Default)]
@@ -57,7 +58,8 @@ impl Source {
         match self {
             Self::Bytes(bytes) => Ok(bytes.clone()),
             Self::File(file) => {
-                Ok(std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?)
+                let text = read_regular(file);
+                Ok(text.map_err(|error| format!("{}: {error}", file.display()))?.into_bytes())
             }
         }
     }
@@ -130,8 +132,9 @@ impl WebhookUser {
             Some(Authorization::Known(value)) => Ok(Some(value.clone())),
             Some(Authorization::File(file)) => {
                 let path = file.clone();
-                let token = spawn_blocking(|| std::fs::read_to_string(path)).await?;
-                bearer(&token.map_err(|error| format!("{}: {error}", file.display()))?).map(Some)
+                let token = spawn_blocking(move || read_regular(&path)).await?;
+                let token = token.map_err(|error| format!("{}: {error}", file.display()))?;
+                bearer(&token).map(Some)
             }
         }
     }
@@ -151,6 +154,7 @@ impl WebhookUsers {
     /// It cannot be read, or has a user that cannot be one here.
     pub(crate) fn read(file: &Path) -> Result<Self, BoxError> {
         let name = file.display();
+        may_be_read(file).map_err(|error| format!("{name}: {error}"))?;
         let config = Kubeconfig::read_from(file).map_err(|error| format!("{name}: {error}"))?;
         let mut by_host = HashMap::new();
         for named in &config.auth_infos {

@@ -530,6 +530,9 @@ async fn webhooks_see_the_users_of_a_kubeconfig() {
     std::fs::remove_file(files.path("token")).unwrap();
     let refusal = client.post(maps, &map("three")).await;
     refused(refusal, 500, "InternalError", "No such file or directory");
+    std::os::unix::fs::symlink("/dev/zero", files.path("token")).unwrap();
+    let refusal = client.post(maps, &map("three")).await;
+    refused(refusal, 500, "InternalError", "it is no regular file");
     // Who converts is nobody whom the operator trusts.
     let things = "/apis/users.example.com/v1/namespaces/default/things";
     let thing = object("users.example.com", "Thing", "one", json!({"size": 1}));

@@ -285,6 +285,9 @@ async fn a_wrong_configuration_is_named() {
     let expected =
         "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty";
     assert!(why.contains(expected), "{why}");
+    // One that never ends.
+    let why = refused(&["--admission-control-config-file=/dev/zero"]).await;
+    assert!(why.contains("\"/dev/zero\" [it is larger than 16 MiB]"), "{why}");
     let why = refused(&["--admission-control-config-file=/nowhere/at/all"]).await;
     assert!(why.contains("unable to read admission control configuration from \"/nowhere/at/all\""), "{why}");
 }

@@ -17,7 +17,7 @@ pub(super) const CERTIFICATE_MODE: u32 = 0o644;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The content of a file.
-fn read(file: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than a file may have: enough to refuse it, however large it is.
     if File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES_MAX {
@@ -26,8 +26,8 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a file of the server's own.
-pub(super) fn read_own(file: &Path) -> io::Result<String> {
+/// The text of a regular file, which is read again while the server runs.
+pub(crate) fn read_regular(file: &Path) -> io::Result<String> {
     may_be_read(file)?;
     String::from_utf8(read(file)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }

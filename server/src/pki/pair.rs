@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::files::{CERTIFICATE_MODE, KEY_MODE, Unfinished, parse, read_own};
+use super::files::{CERTIFICATE_MODE, KEY_MODE, Unfinished, parse, read_regular};
 use super::names::{Names, names_of};
 use super::{PkiError, sec1, unusable};
 
@@ -40,7 +40,7 @@ impl Pair {
     /// Nothing if there is no certificate; whether it still holds is for the caller to judge.
     pub(super) fn load(dir: &Path, name: &str) -> Result<Option<Self>, PkiError> {
         let (certificate_file, key_file) = files(dir, name);
-        let certificate_pem = match read_own(&certificate_file) {
+        let certificate_pem = match read_regular(&certificate_file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(PkiError::Read { file: certificate_file, error }),
@@ -48,7 +48,7 @@ impl Pair {
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|error| unusable(&certificate_file, error))?;
         let parsed = parse(&certificate_file, &certificate)?;
-        let key_pem = read_own(&key_file).map_err(|error| match error.kind() {
+        let key_pem = read_regular(&key_file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 unusable(&key_file, format!("it is missing; without it, remove {name}.crt as well"))
             }
