@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use kindom_integration::{Caller, Host, free_ports, tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
 
 use crate::pages;
 use crate::support::eventually;
@@ -20,6 +22,21 @@ const COMMANDS: [&str; 4] = [
     "create version --group sails --version v1 --kind Sloop",
     "create group version resource --group ports --version v1alpha1 --kind Harbour --non-namespaced --with-status=false",
 ];
+
+/// A safety net, for builds as well: with full counts a project compiles all that it depends on.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// Runs a program to its end.
+async fn output(command: &mut Command) -> Output {
+    let what = format!("{:?}", command.as_std());
+    let ended = timeout(LIMIT, command.kill_on_drop(true).output()).await;
+    ended.unwrap_or_else(|_| panic!("{what} has not ended")).unwrap()
+}
+
+/// Waits for a program's end; true if it succeeded.
+async fn succeeds(program: &mut Child) -> bool {
+    timeout(LIMIT, program.wait()).await.expect("it ends").unwrap().success()
+}
 
 /// A folder with the example.
 struct Project(TempDir);
@@ -34,7 +51,7 @@ impl Project {
     }
 
     async fn kindom(&self, line: &str) -> String {
-        let out = self.command(line).output().await.unwrap();
+        let out = output(&mut self.command(line)).await;
         assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
         String::from_utf8(out.stdout).unwrap()
     }
@@ -96,12 +113,9 @@ async fn the_example_is_what_the_tools_write() {
 #[tokio::test]
 async fn a_project_has_the_versions_of_kindom() {
     let project = Project::make().await;
-    let out = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["update", "--workspace", "--offline"])
-        .current_dir(project.0.path())
-        .output()
-        .await
-        .unwrap();
+    let mut update = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    update.args(["update", "--workspace", "--offline"]).current_dir(project.0.path());
+    let out = output(&mut update).await;
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let lock = std::fs::read_to_string(project.0.path().join("Cargo.lock")).unwrap();
     let ours = std::fs::read_to_string(tools::root().join("Cargo.lock")).unwrap();
@@ -125,6 +139,8 @@ async fn a_project_has_the_versions_of_kindom() {
 /// The standard error of `kindom run local`, in the project's folder.
 const LOG: &str = ".log";
 
+const BUILD_FAILED: &str = "kindom: the build failed";
+
 /// `kindom run local`, as it runs.
 struct Local {
     process: Child,
@@ -142,15 +158,18 @@ impl Local {
         Self { process, lines, log: project.0.path().join(LOG) }
     }
 
-    /// The next line that begins so.
+    /// The next line that begins so; no build fails before it.
     async fn line(&mut self, start: &str) -> String {
+        let mut seen = String::new();
         loop {
-            let line = self.lines.next_line().await.unwrap();
-            let log = || std::fs::read_to_string(&self.log).unwrap();
-            let line = line.unwrap_or_else(|| panic!("no line that begins with {start:?}: {}", log()));
-            if line.starts_with(start) {
-                return line;
+            let line = timeout(LIMIT, self.lines.next_line()).await.ok().and_then(Result::unwrap);
+            if let Some(line) = line.as_ref().filter(|line| line.starts_with(start)) {
+                return line.clone();
             }
+            let ended = line.as_ref().is_none_or(|line| line.starts_with(BUILD_FAILED));
+            seen.extend(line.iter().flat_map(|line| [line, "\n"]));
+            let log = || std::fs::read_to_string(&self.log).unwrap();
+            assert!(!ended, "no line that begins with {start:?}, but {seen}{}", log());
         }
     }
 
@@ -223,7 +242,7 @@ async fn served_and_edited(project: &Project) {
     let source = folder.join("apis/sails/v1beta1/sloop.rs");
     let good = std::fs::read_to_string(&source).unwrap();
     std::fs::write(&source, good.replace("fn validate", "fn")).unwrap();
-    local.line("kindom: the build failed").await;
+    local.line(BUILD_FAILED).await;
     let wrong = "apiVersion: sails.example.com/v1\nkind: Sloop\nmetadata: {name: wrong}\nspec: {foo: ''}\n";
     let refused = user.kubectl_with(&["create", "-f", "-"], wrong).await.unwrap();
     assert!(
@@ -250,7 +269,7 @@ async fn served_and_edited(project: &Project) {
 
     let children = local.children().await;
     signal("-TERM", &local.process.id().unwrap().to_string()).await;
-    assert!(local.process.wait().await.unwrap().success());
+    assert!(succeeds(&mut local.process).await);
     assert!(children.iter().all(|pid| has_ended(pid)), "{children:?}");
 
     // Nothing outlives it, however it ends.
@@ -272,7 +291,7 @@ async fn described(project: &Project) {
     let folder = project.0.path();
     for what in ["docs", "schemas"] {
         let mut build = project.command(&format!("build {what}"));
-        let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+        let built = output(build.env("CARGO_TARGET_DIR", target())).await;
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     }
     let page = std::fs::read_to_string(folder.join("docs/sails.example.com/v1beta1/sloop.html")).unwrap();
@@ -292,7 +311,7 @@ async fn described(project: &Project) {
     )
     .unwrap();
     let mut build = project.command("build docs");
-    let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+    let built = output(build.env("CARGO_TARGET_DIR", target())).await;
     let error = String::from_utf8_lossy(&built.stderr).into_owned();
     assert!(
         !built.status.success() && error.contains("samples/wrong.yaml: spec.replicas: Invalid value"),
@@ -302,13 +321,9 @@ async fn described(project: &Project) {
 }
 
 async fn tested(project: &Project) {
-    let tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["test", "--offline", "--workspace"])
-        .env("CARGO_TARGET_DIR", target())
-        .current_dir(project.0.path())
-        .output()
-        .await
-        .unwrap();
+    let mut tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tests.args(["test", "--offline", "--workspace"]).env("CARGO_TARGET_DIR", target());
+    let tests = output(tests.current_dir(project.0.path())).await;
     let text = String::from_utf8_lossy(&tests.stdout);
     assert!(tests.status.success(), "{text}{}", String::from_utf8_lossy(&tests.stderr));
     assert!(text.contains("versions_hold_the_same ... ok"), "{text}");
@@ -334,7 +349,7 @@ async fn tutorial(project: &Project) {
     pages::run_as(&user, TUTORIAL, &["## With kubectl", "## What it owns"], 0, &[]).await;
     user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
     signal("-TERM", &local.process.id().unwrap().to_string()).await;
-    assert!(local.process.wait().await.unwrap().success());
+    assert!(succeeds(&mut local.process).await);
 }
 
 /// The image's files alone, on a root that nobody can write to, as the user that the image names.
@@ -356,11 +371,11 @@ exec chroot --userspec="$user" root /apiserver serve --data-dir /data --secure-p
 async fn packed(project: &Project) {
     let folder = project.0.path();
     let mut build = project.command("build container --image registry.example.com/yard:v1");
-    let built = build.env("CARGO_TARGET_DIR", target()).output().await.unwrap();
+    let built = output(build.env("CARGO_TARGET_DIR", target())).await;
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let image = folder.join("image.tar");
     let archive = format!("oci-archive:{}:v1", image.display());
-    let read = Command::new("skopeo").args(["inspect", "--config", &archive]).output().await.unwrap();
+    let read = output(Command::new("skopeo").args(["inspect", "--config", &archive])).await;
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
     let config: Value = serde_json::from_slice(&read.stdout).unwrap();
     assert_eq!(config["config"]["User"], "65532:65532");
@@ -395,7 +410,7 @@ async fn packed(project: &Project) {
     assert_eq!(user.kubectl(&["get", "--raw", "/readyz"]).await.unwrap(), "ok");
     user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
     signal("-TERM", &pid.to_string()).await;
-    assert!(server.wait().await.unwrap().success());
+    assert!(succeeds(&mut server).await);
 }
 
 /// A program of a pod, started by hand.
@@ -482,7 +497,7 @@ async fn behind_a_cluster(project: &Project) {
     let lease = ["get", "lease", name, "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}"];
     assert_ne!(admin.kubectl(&lease).await.unwrap(), "", "it acts, so it holds its lease");
     signal("-TERM", &manager.id().unwrap().to_string()).await;
-    assert!(manager.wait().await.unwrap().success());
+    assert!(succeeds(&mut manager).await);
     assert_eq!(admin.kubectl(&lease).await.unwrap(), "", "its successor need not wait");
 }
 
