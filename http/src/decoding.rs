@@ -5,7 +5,8 @@ use kindom_api::{Value, field};
 use kindom_codec::protobuf::{Envelope, Messages};
 use kindom_codec::{self as codec, DecodeError, FieldValidation, Format};
 use kindom_objects::PlanError;
-use kindom_objects::owner_references::{self, Stage};
+use kindom_objects::owner_references::{self, Origin};
+use kindom_objects::stages::Stage;
 use kindom_objects::{Declared, RuleContext};
 
 use crate::RequestError;
@@ -62,9 +63,10 @@ pub(crate) fn object_of_body(
         && let Err(wrong) = check_kind(&decoded.kind, &expected, &decoded.value)
     {
         // The schema is that of the expected kind: it does not apply to an object of another one.
-        *warnings = owner_references::dedup(&mut decoded.value, Stage::Body).into_iter().collect();
+        *warnings = owner_references::dedup(&mut decoded.value, Origin::Body).into_iter().collect();
         return Ok((decoded.value, Some(wrong)));
     }
+    cx.passed(Stage::Decode, Some(&decoded.value));
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
     let read = decode_as(cx, &decoded.kind.version, &mut decoded.value, wanted).map_err(|why| {
@@ -82,7 +84,8 @@ pub(crate) fn object_of_body(
     if let Some(refusal) = of_another {
         return Err(refusal);
     }
-    warnings.extend(owner_references::dedup(&mut decoded.value, Stage::Body));
+    warnings.extend(owner_references::dedup(&mut decoded.value, Origin::Body));
+    cx.passed(Stage::Default, Some(&decoded.value));
     Ok((decoded.value, None))
 }
 

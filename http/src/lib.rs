@@ -33,6 +33,7 @@ mod discovery;
 mod dispatch;
 mod documents;
 mod error;
+mod explained;
 mod fallback;
 mod filter;
 mod form;

@@ -115,6 +115,28 @@ impl Failure {
         }
     }
 
+    /// The Status by which a write was refused as such, with the warnings.
+    ///
+    /// # Errors
+    /// The failure, of any other kind.
+    pub(crate) fn refusal(self) -> Result<(Status, Vec<String>), Self> {
+        match self {
+            Self::Warned(failure, mut warnings) => match failure.refusal() {
+                Ok((status, more)) => {
+                    warnings.extend(more);
+                    Ok((status, warnings))
+                }
+                Err(failure) => Err(failure.warned(warnings)),
+            },
+            Self::Write(error, resource, kind)
+                if matches!(*error, WriteError::Plan(_) | WriteError::RequestTooLarge(_)) =>
+            {
+                Ok((write(*error, &resource, &kind), Vec::new()))
+            }
+            failure => Err(failure),
+        }
+    }
+
     /// `true` if a read found that its type has gone.
     pub(crate) fn is_of_a_type_gone(&self) -> bool {
         match self {

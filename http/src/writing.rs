@@ -8,8 +8,8 @@ use kindom_api::Value;
 use kindom_objects::{PlanError, Refusal, StoredRegistration};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    AccessDecider, AskedAdmission, Knowledge, Outcome, SentOptions, Target, Write, WriteOptions as Options,
-    Written, is_conclusive,
+    AccessDecider, AskedAdmission, Explanation, Knowledge, Outcome, SentOptions, Target, Write,
+    WriteOptions as Options, Written, is_conclusive,
 };
 
 use crate::body::Plain;
@@ -21,7 +21,7 @@ use crate::reply::{deprecation, object_reply};
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::{RequestError, wait_for};
+use crate::{RequestError, explained, wait_for};
 
 /// The room that a registration leaves for its status, but for a quarter of the limit at most: names, conditions, and the explanation of a conflict.
 const STATUS_BYTES: usize = 32 << 10;
@@ -30,7 +30,13 @@ pub(crate) fn options(call: &Call<'_>, query: &WriteOptions, body: &Plain) -> Op
     let user_agent = call.request.headers().get(header::USER_AGENT);
     let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
     let manager = query.manager(user_agent);
-    Options { manager, bytes: body.len(), ..common(call, query.dry_run, sent_options(call.query)) }
+    let explanation = query.explain.then(|| Arc::new(Explanation::new(call.handle.deps().clock.clone())));
+    Options {
+        manager,
+        explanation,
+        bytes: body.len(),
+        ..common(call, query.dry_run, sent_options(call.query))
+    }
 }
 
 /// The options of a delete, which sets no fields for any manager.
@@ -60,6 +66,7 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
         bytes: 0,
+        explanation: None,
         fence: None,
     }
 }
@@ -82,23 +89,35 @@ pub(crate) fn failed(call: &Call<'_>, error: impl Into<WriteError>) -> Failure {
     Failure::Write(Box::new(error.into()), call.resource(), call.spec.group_kind())
 }
 
+/// The outcome of a write, and the record of its stages, if the client asked for that.
+pub(crate) struct Ended {
+    pub(crate) written: Result<Written, Failure>,
+    explanation: Option<Arc<Explanation>>,
+}
+
+/// Refuses what kindom alone takes of a write's query, where it does not apply.
+///
+/// # Errors
+/// [`RequestError::BadRequest`]
+pub(crate) fn check_extensions(call: &Call<'_>, query: &WriteOptions) -> Result<(), RequestError> {
+    wait_for::check(call, query.wait_for)?;
+    explained::check(call, query)
+}
+
 /// Writes an object. A plan that was made on a guess counts only if the store has committed it; otherwise the type is looked
 /// up and the write planned again.
-pub(crate) async fn carry_out(
-    call: &Call<'_>,
-    name: &str,
-    options: Options,
-    write: Write<'_>,
-) -> Result<Written, Failure> {
+pub(crate) async fn carry_out(call: &Call<'_>, name: &str, options: Options, write: Write<'_>) -> Ended {
     tracing::trace!("carry the write out");
+    let explanation = options.explanation.clone();
     let warnings = options.admission.as_ref().map(|asked| Arc::clone(&asked.warnings));
     let written = guess_and_write(call, name, options, write).await;
     let warnings = warnings.map(|warnings| std::mem::take(&mut *warnings.lock())).unwrap_or_default();
-    match written {
+    let written = match written {
         Ok(written) if warnings.is_empty() => Ok(written),
         Ok(written) => Ok(Written { warnings: [warnings, written.warnings].concat(), ..written }),
         Err(failure) => Err(failure.warned(warnings)),
-    }
+    };
+    Ended { written, explanation }
 }
 
 async fn guess_and_write(
@@ -132,10 +151,13 @@ pub(crate) async fn finish(
     call: &Call<'_>,
     accepted: Accepted,
     query: &WriteOptions,
-    written: Result<Written, Failure>,
+    ended: Ended,
     mut warnings: Vec<String>,
 ) -> Result<Response, Failure> {
-    let written = match written {
+    if let Some(explanation) = ended.explanation {
+        return explained::respond(call, &explanation, ended.written, warnings).await;
+    }
+    let written = match ended.written {
         Ok(written) => written,
         Err(why) => return Err(why.warned(warnings)),
     };
@@ -184,7 +206,7 @@ fn without_revision(reply: Reply) -> Result<Reply, Failure> {
     })
 }
 
-fn remove_revision(object: &mut Value) {
+pub(crate) fn remove_revision(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
     }

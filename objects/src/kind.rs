@@ -37,6 +37,7 @@ use crate::registration::{
 use crate::review::{Inquiry, Verdict};
 use crate::seal::{NO_SHAPE, Sealed};
 use crate::sorted_lists::SortedLists;
+use crate::stages::Witness;
 use crate::stored_registration::StoredRegistration;
 use crate::subresource::Subresource;
 use crate::version::{CompiledVersion, SelectableField, VersionSpec, compile, deprecation, epoch_and_shape};
@@ -480,6 +481,8 @@ pub struct RuleContext<'a> {
     pub allocation: &'a Allocation,
     /// The plugins that are on, and what they look at.
     pub others: &'a Others,
+    /// Sees the stages of the write; `None` where nobody has it explained.
+    pub witness: Option<&'a dyn Witness>,
 }
 
 impl RuleContext<'_> {

@@ -35,6 +35,7 @@ pub mod render;
 pub mod review;
 pub mod seal;
 pub mod sorted_lists;
+pub mod stages;
 mod stored_registration;
 mod subresource;
 pub mod version;

@@ -202,6 +202,7 @@ pub fn manage_status(spec: &TypeSpec, old: Option<Value>, new: &mut Value, now: 
         now,
         allocation: &NOTHING,
         others: Others::NONE,
+        witness: None,
     };
     let part = |status: Option<Value>, entries: Option<Value>, uid: Option<Value>| {
         let metadata = [("managedFields", entries), ("uid", uid)];

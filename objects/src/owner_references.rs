@@ -7,7 +7,7 @@ use kindom_api::Value;
 
 /// The moment at which owner references are checked. Upstream's warnings name it, as mutating admission may have added some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum Origin {
     /// In the body of a create or an update.
     Body,
     /// In a patched object.
@@ -17,7 +17,7 @@ pub enum Stage {
 /// Removes repeated equal owner references from a decoded object. Returns a warning for the client if there were any;
 /// references that differ in more than their uid stay, for validation to judge.
 #[must_use]
-pub fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
+pub fn dedup(object: &mut Value, origin: Origin) -> Option<String> {
     let references = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     if references.len() < 2 {
         return None;
@@ -33,9 +33,9 @@ pub fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
     if repeated.is_empty() {
         return None;
     }
-    let when = match stage {
-        Stage::Body => "",
-        Stage::Patched => " after mutating admission happens",
+    let when = match origin {
+        Origin::Body => "",
+        Origin::Patched => " after mutating admission happens",
     };
     let uids = repeated.join(", ");
     Some(format!(
@@ -47,14 +47,14 @@ pub fn dedup(object: &mut Value, stage: Stage) -> Option<String> {
 mod tests {
     use kindom_api::json::parse;
 
-    use super::{Stage, dedup};
+    use super::{Origin, dedup};
 
     #[test]
     fn only_equal_references_are_repetitions() {
         let check = |references: &str, left: &str, uids: Option<&str>| {
             let mut object =
                 parse(format!(r#"{{"metadata":{{"ownerReferences":{references}}}}}"#).as_bytes()).unwrap();
-            let warning = dedup(&mut object, Stage::Body);
+            let warning = dedup(&mut object, Origin::Body);
             assert_eq!(object.at(&["metadata", "ownerReferences"]).unwrap().to_string(), left);
             assert_eq!(warning.as_deref().and_then(|t| t.rsplit_once(": ")).map(|(_, uids)| uids), uids);
         };
@@ -70,6 +70,6 @@ mod tests {
             r#"[{"uid":"1"},{"uid":"2"}]"#,
             Some("1, 1"),
         );
-        assert_eq!(dedup(&mut parse(b"{}").unwrap(), Stage::Patched), None);
+        assert_eq!(dedup(&mut parse(b"{}").unwrap(), Origin::Patched), None);
     }
 }

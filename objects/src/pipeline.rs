@@ -25,6 +25,7 @@ use crate::managed::{FieldManager, Managing};
 use crate::metadata::metadata_mut;
 use crate::registration::READ_ONLY_ANNOTATION;
 use crate::render::stored;
+use crate::stages::Stage;
 use crate::{RuleContext, StoredObject, TypeSpec};
 
 /// The state that an update replaces.
@@ -71,6 +72,7 @@ pub fn manage(
             forms.take(&mut object);
         }
         manager.manage(managing, shown, &mut object);
+        cx.passed(Stage::Manage, Some(&object));
         return Ok(object);
     };
     let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -81,7 +83,9 @@ pub fn manage(
     };
     if matches!(managing, Managing::Applied) || faces.is_stored(cx.version_name) {
         manager.manage(managing, shown, &mut object);
-        return read(object);
+        let stored = read(object)?;
+        cx.passed(Stage::Manage, Some(&stored));
+        return Ok(stored);
     }
     // Parts that the face can express in two ways are managed in the one that it shows.
     let mut stored = read(object)?;
@@ -92,6 +96,7 @@ pub fn manage(
         Some(entries) => drop(metadata.insert("managedFields", entries)),
         None => drop(metadata.remove("managedFields")),
     }
+    cx.passed(Stage::Manage, Some(&stored));
     Ok(stored)
 }
 

@@ -21,6 +21,7 @@ use crate::metadata::metadata_mut;
 use crate::propagation::Propagation;
 use crate::render::{Former, encode};
 use crate::seal::Sealed;
+use crate::stages::{PLUGINS, Stage};
 use crate::version::VersionSpec;
 use crate::{Deletion, NeedsEmpty, RuleContext, StoredObject, TypeSpec};
 
@@ -199,9 +200,11 @@ pub fn create(
     tracing::trace!("plan a create");
     let admitted = cx.spec.strategy.admit(cx, &mut object, None);
     admitted.map_err(|message| PlanError::Forbidden { name: unnamed(&object).to_owned(), message })?;
+    cx.passed_by(Stage::Mutate, || PLUGINS.to_owned(), Some(&object));
     confine(cx, &mut object, None)?;
     take_forms(cx, &mut object);
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
+    cx.passed(Stage::Prepare, Some(&object));
     let mut errors = cx.spec.strategy.validate(cx, &object);
     say_once(cx, &mut errors);
     invalid(&name, errors)?;
@@ -209,13 +212,17 @@ pub fn create(
         // storage.ErrResourceVersionSetOnCreate, which upstream answers with 500 (T-53).
         return Err(PlanError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
+    cx.passed(Stage::Validate, None);
     cx.spec.strategy.canonicalize(cx, &mut object);
+    cx.passed(Stage::Canonicalize, Some(&object));
     let judged = cx.spec.strategy.judge(cx, &object, None);
     judged.map_err(|message| PlanError::Forbidden { name: name.clone(), message })?;
+    cx.passed_by(Stage::Judge, || PLUGINS.to_owned(), None);
     let warnings = cx.spec.strategy.warnings(cx, &object, None);
     let key = TypeSpec::object_key(input.namespace, &name);
     let holdings = HoldingsChange::between(Holdings::new(), cx.spec.strategy.holdings(cx, &object));
     let sealed = encode(cx, input.version, object, Former::Nothing)?;
+    cx.passed(Stage::Encode, None);
     Ok(Planned { key, sealed, warnings, needs_empty: None, holdings })
 }
 
@@ -287,9 +294,11 @@ pub fn update(
     let (name, strategy) = (input.name, &cx.spec.strategy);
     let admitted = strategy.admit(cx, &mut object, Some(old));
     admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
+    cx.passed_by(Stage::Mutate, || PLUGINS.to_owned(), Some(&object));
     confine(cx, &mut object, Some(old))?;
     take_forms(cx, &mut object);
     let mut object = prepare_update(cx, input, object, old)?;
+    cx.passed(Stage::Prepare, Some(&object));
     if cx.spec.terminating() && cx.spec.third_party() && !only_removes_finalizers(&object, old) {
         let message = "update not allowed while custom resource definition is terminating".to_owned();
         return Err(PlanError::Forbidden { name: name.to_owned(), message });
@@ -298,9 +307,12 @@ pub fn update(
     let (errors, mut warnings) = tell(cx, errors, warnings);
     // A webhook may have tried to change it.
     invalid(text(object.get("metadata"), "name"), errors)?;
+    cx.passed(Stage::Validate, None);
     strategy.canonicalize_update(cx, &mut object, old);
+    cx.passed(Stage::Canonicalize, Some(&object));
     let judged = strategy.judge(cx, &object, Some(old));
     judged.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
+    cx.passed_by(Stage::Judge, || PLUGINS.to_owned(), None);
     keep_times(&mut object, old);
     let gone = ready_to_go(cx, &object);
     let needs_empty = strategy.needs_empty(cx, Some(&object), old);
@@ -309,6 +321,7 @@ pub fn update(
     let left = if gone { Holdings::new() } else { strategy.holdings(cx, &object) };
     let holdings = HoldingsChange::between(strategy.holdings(cx, old), left);
     let sealed = encode(cx, input.version, object, Former::Object(old))?;
+    cx.passed(Stage::Encode, None);
     let planned = Planned { key, sealed, warnings, needs_empty, holdings };
     if gone {
         Ok(UpdatePlan::Delete(planned))

@@ -9,6 +9,7 @@ use kindom_objects::PlanError;
 use kindom_objects::admission::Operation;
 use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::pipeline::{admit, manage};
+use kindom_objects::stages::Stage;
 
 /// Checks an object that an apply made, before it is planned; it may still correct it. `creates` is `true` if the object is
 /// new.
@@ -52,6 +53,7 @@ impl ResourceHandle {
             let manager = FieldManager::new(cx);
             let mut object = manager.apply(shown.as_ref(), patch, &options.manager, apply.force)?;
             (apply.check)(&mut object, shown.is_none())?;
+            cx.passed(Stage::Patch, Some(&object));
             match shown {
                 Some(shown) => {
                     admit(&rules.spec, Operation::Update, target.name)?;

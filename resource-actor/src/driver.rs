@@ -29,6 +29,7 @@ use kindom_objects::pipeline::{Replaced, admit, manage};
 use kindom_objects::plan::{self, CreateInput, DeleteInput, DeletePlan, Planned, UpdateInput, UpdatePlan};
 use kindom_objects::plugins::{Others, Plugins};
 use kindom_objects::render::{decode, stored};
+use kindom_objects::stages::{Stage, Witness};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{
     Allocation, Holdings, HoldingsChange, NeedsEmpty, PlanError, Removal, RuleContext, StoredObject,
@@ -57,7 +58,9 @@ pub(crate) struct Attempt<'a> {
 impl Attempt<'_> {
     /// The object as the request's version shows it.
     pub(crate) fn shown(&self, current: &StoredObject) -> Result<Value, WriteError> {
-        Ok(decode(&self.rules.spec, self.rules.version()?, current)?)
+        let shown = decode(&self.rules.spec, self.rules.version()?, current)?;
+        self.cx.passed(Stage::Read, Some(&shown));
+        Ok(shown)
     }
 
     /// An update of the existing object, which the request's version shows as `shown`, to one of the same version.
@@ -336,7 +339,10 @@ impl Plans {
 }
 
 /// The object that a plan is made on: a copy if it may be made `again`.
-fn planned_on(object: &mut Value, again: bool) -> Value {
+fn planned_on(object: &mut Value, again: bool, options: &WriteOptions) -> Value {
+    if let Some(explanation) = &options.explanation {
+        explanation.plan(object);
+    }
     if again { object.clone() } else { std::mem::take(object) }
 }
 
@@ -371,6 +377,9 @@ impl ResourceHandle {
         let none = Others::of(options.plugins.as_ref().map_or(Plugins::NONE, |plugins| plugins.on));
         loop {
             tracing::trace!("read the rules and the object, and plan");
+            if let Some(explanation) = &options.explanation {
+                explanation.attempt();
+            }
             // Of the object as it is now: what was converted before has lost a race.
             let mut conversions = Conversions::default();
             let freshness = plans.next()?;
@@ -379,7 +388,9 @@ impl ResourceHandle {
             if rules.spec.strategy.has_holdings() && allocation.seed.is_empty() {
                 allocation.seed = self.deps().entropy.uuid_v4();
             }
-            let cx = rules.context(target, &options.user, &allocation, &none);
+            let explanation = options.explanation.as_deref();
+            let witness = explanation.map(|explanation| explanation as &dyn Witness);
+            let cx = rules.context(target, &options.user, &allocation, &none, witness);
             refuse_without_part(&cx, target)?;
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
@@ -400,6 +411,9 @@ impl ResourceHandle {
             let again = rules.spec.webhook().is_some();
             let mut run = (options.deadline, estimate);
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
+                if let Some(explanation) = explanation {
+                    explanation.desire();
+                }
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let mut desired = desired.await?;
@@ -428,6 +442,9 @@ impl ResourceHandle {
             }
             let cx = RuleContext { others: others_of_changed.as_ref().unwrap_or(&others), ..cx };
             let attempt = Attempt { cx: &cx, ..attempt };
+            if let Some(explanation) = explanation {
+                explanation.desired();
+            }
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             // No webhook could be shown what is no object.
@@ -438,7 +455,7 @@ impl ResourceHandle {
                 }
                 Desired::Update { mut object, live, is_patch, .. } => {
                     let step = self.converting(&rules.spec, &mut conversions, run, || {
-                        let object = planned_on(&mut object, again);
+                        let object = planned_on(&mut object, again, options);
                         spent.on(|| {
                             caught(&rules.spec, || {
                                 plan_update(&attempt, target, object, &live, is_patch, options)
@@ -559,7 +576,7 @@ impl ResourceHandle {
         let (mut object, again) = (new.object, rules.spec.webhook().is_some());
         let run = (options.deadline, spent.estimate());
         let planned = self.converting(&rules.spec, conversions, run, || {
-            let object = planned_on(&mut object, again);
+            let object = planned_on(&mut object, again, options);
             spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, object)))
         });
         let mut planned = planned.await?;
@@ -597,6 +614,9 @@ impl ResourceHandle {
             (Some(quotas), Some(demand)) => self.charges(quotas, demand, options.deadline).await?,
             _ => Charges::default(),
         };
+        if let (Some(explanation), false) = (&options.explanation, charges.compares.is_empty()) {
+            explanation.passed(Stage::Judge, "ResourceQuota", None);
+        }
         let taken = |effect: &Effect| match (&created_name, effect) {
             (Some((name, generated)), Effect::Create(planned)) => {
                 Committed::Taken { name: name.clone(), generated: *generated, key: planned.key.clone() }

@@ -155,7 +155,7 @@ fn holdings(spec: &Arc<TypeSpec>, object: &StoredObject, now: String, allocation
         let rules = Rules::new(Arc::clone(spec), &version, now, Freshness::Any).ok()?;
         let target = Target { version: &version, subresource: None, namespace: None, name: object.name() };
         let user = User::api_server();
-        Some(spec.strategy.holdings(&rules.context(&target, &user, allocation, Others::NONE), &tree))
+        Some(spec.strategy.holdings(&rules.context(&target, &user, allocation, Others::NONE, None), &tree))
     };
     holdings().unwrap_or_default()
 }

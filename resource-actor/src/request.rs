@@ -9,6 +9,7 @@ use kindom_storage::{Compare, Revision};
 use crate::ResourceHandle;
 use crate::admission::{AskedAdmission, OwnPlugins};
 use crate::error::WriteError;
+use crate::explanation::Explanation;
 use crate::quota::Quotas;
 use kindom_objects::{PlanError, RuleContext, SERVER, StoredObject, Subresource, TypeSpec};
 
@@ -37,6 +38,8 @@ pub struct WriteOptions {
     pub knowledge: Knowledge,
     /// The bytes of the request's body.
     pub bytes: usize,
+    /// Records the stages of the write; `None` where nobody has it explained.
+    pub explanation: Option<Arc<Explanation>>,
     /// One more condition of a commit. If it does not hold, the write is a conflict and is not planned again.
     pub fence: Option<Compare>,
 }
@@ -58,6 +61,7 @@ impl WriteOptions {
             manager: SERVER.to_owned(),
             knowledge: Knowledge::Latest,
             bytes: 0,
+            explanation: None,
             fence: None,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::WriteError;
 use kindom_api::User;
 use kindom_objects::plugins::Others;
+use kindom_objects::stages::Witness;
 use kindom_objects::version::{CompiledVersion, VersionSpec};
 use kindom_objects::{Allocation, PlanError, RuleContext, TypeSpec};
 
@@ -50,6 +51,7 @@ impl Rules {
         user: &'a User,
         allocation: &'a Allocation,
         others: &'a Others,
+        witness: Option<&'a dyn Witness>,
     ) -> RuleContext<'a> {
         RuleContext {
             spec: &self.spec,
@@ -60,6 +62,7 @@ impl Rules {
             now: &self.now,
             allocation,
             others,
+            witness,
         }
     }
 }

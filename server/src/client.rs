@@ -95,10 +95,21 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Answer, BoxError> {
+        self.send_as("application/json", method, path, body).await
+    }
+
+    /// [`Self::send`] with a body of this media type, which is JSON as well.
+    pub(crate) async fn send_as(
+        &self,
+        media_type: &'static str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, BoxError> {
         let body = Bytes::from(body.map(Value::to_vec).unwrap_or_default());
         let mut tries = 1;
         loop {
-            let (pause, answer) = timeout(ANSWER_LIMIT, self.once(&method, path, body.clone()))
+            let (pause, answer) = timeout(ANSWER_LIMIT, self.once(media_type, &method, path, body.clone()))
                 .await
                 .map_err(|_| self.no_answer())?
                 .map_err(|e| format!("{}: {}", self.origin, with_causes(e.as_ref())))?;
@@ -159,13 +170,14 @@ impl Client {
     /// The answer, and in how many seconds the server wants to be asked again.
     async fn once(
         &self,
+        media_type: &'static str,
         method: &Method,
         path: &str,
         body: Bytes,
     ) -> Result<(Option<u64>, Answer), BoxError> {
         let mut request = self.request(method, path);
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
+            request = request.header(CONTENT_TYPE, media_type);
         }
         let request = request.header(ACCEPT, "application/json").body(Full::new(body))?;
         let response = self.inner.request(request).await?;

@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// same content stays unchanged, so an import can be repeated. Owner references follow owners that are imported in the
     /// same run.
     Import(Import),
+    /// Shows what a server would do.
+    #[command(subcommand)]
+    Explain(Explain),
     /// Makes a folder for KUBEBUILDER_ASSETS: kube-apiserver and etcd, which are this program, and kubectl.
     Assets(Assets),
     /// Behind a cluster's aggregator.
@@ -274,6 +277,48 @@ pub(crate) struct Import {
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) access: ServerAccess,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// Has a server try to write objects, and prints each stage of the writes: the time that it took, and what it changed.
+    ///
+    /// Nothing is stored. An object that is not there would be created, one that is would be replaced, as kubectl create and
+    /// kubectl replace do. Ends with 1 if a write would be refused.
+    Write(ExplainWrite),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainWrite {
+    /// A manifest, JSON or YAML; - is the standard input. May be repeated.
+    #[arg(short, long, required = true)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// The namespace of objects that name none; by default that of the context.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// The part of the object that is written, such as status.
+    #[arg(long)]
+    pub(crate) subresource: Option<String>,
+    /// The object is applied, as kubectl apply --server-side does.
+    #[arg(long)]
+    pub(crate) server_side: bool,
+    /// An apply takes over the fields of others.
+    #[arg(long, requires = "server_side")]
+    pub(crate) force_conflicts: bool,
+    /// The manager of the fields.
+    #[arg(long, default_value = "kindom-explain")]
+    pub(crate) field_manager: String,
+    /// The format: text for people, or the server's answers.
+    #[arg(short, long, value_enum, default_value_t = ExplainFormat::Text)]
+    pub(crate) output: ExplainFormat,
+    #[command(flatten)]
+    pub(crate) access: ServerAccess,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -14,6 +14,7 @@ mod client;
 mod convert;
 mod credentials;
 mod etcd;
+mod explain;
 mod flags;
 #[cfg(test)]
 mod fuzz;
@@ -31,6 +32,7 @@ mod plugins;
 mod repair;
 mod scrub;
 mod serve;
+mod served_types;
 mod signals;
 mod snapshot;
 mod stand_in;
@@ -49,7 +51,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use flags::{Aggregation, Command, Flags};
+use flags::{Aggregation, Command, Explain, Flags};
 use stand_in::Role;
 use typed::Kinds;
 
@@ -106,6 +108,7 @@ fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
         Command::Convert(options) => convert::run(&options),
         Command::Kinds => kinds.print(&mut std::io::stdout()),
         Command::Import(options) => import::run(&options),
+        Command::Explain(Explain::Write(options)) => explain::run(&options),
         Command::Aggregation(Aggregation::Manifests(options)) => aggregation::run(&options),
         Command::Snapshot(command) => snapshot::run(&command),
         Command::Storage(command) => repair::run(&command),

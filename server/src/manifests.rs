@@ -28,6 +28,39 @@ pub(crate) fn read(files: &[impl AsRef<Path>]) -> Result<Vec<(Place, Value)>, Bo
     Ok(all)
 }
 
+/// The objects of all documents, those of lists one by one.
+pub(crate) fn flattened(documents: Vec<(Place, Value)>) -> Vec<(Place, Value)> {
+    let mut all = Vec::new();
+    for (place, mut document) in documents {
+        complete_items(&mut document);
+        match items(&mut document) {
+            Some(list) => all.extend(list.drain(..).enumerate().map(|(i, item)| (place.item(i), item))),
+            None => all.push((place, document)),
+        }
+    }
+    all
+}
+
+/// The apiVersion and kind.
+pub(crate) fn type_of(object: &Value) -> (&str, &str) {
+    (object.text_at(&["apiVersion"]), object.text_at(&["kind"]))
+}
+
+/// `ox.farm.example.com/bo`, as kubectl names objects.
+pub(crate) fn name_of(object: &Value) -> String {
+    let (api_version, kind) = type_of(object);
+    let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+    format!("{}{group}/{}", kind.to_lowercase(), object.text_at(&["metadata", "name"]))
+}
+
+/// The same with its namespace, as several may have the name.
+pub(crate) fn named(object: &Value) -> String {
+    match object.text_at(&["metadata", "namespace"]) {
+        "" => name_of(object),
+        namespace => format!("{} in namespace {namespace}", name_of(object)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -17,6 +17,9 @@ use crate::STRICT_ERRORS_MAX;
 /// The most that aliases may add to a document, in bytes of text plus 16 for each node. Without a bound a few hundred bytes
 /// of aliases to aliases would unfold to gigabytes; a body itself has at most 3 MiB.
 const ALIAS_COST_MAX: usize = 8 << 20;
+/// The most that they may add to a short one: this, and so much for each byte. Its reader has as much time as its bytes cost.
+const ALIAS_COST_FLAT: usize = 64 << 10;
+const ALIAS_COST_PER_BYTE: usize = 128;
 
 /// A document of a text.
 #[derive(Debug, PartialEq)]
@@ -53,7 +56,9 @@ fn next_document<'a>(
     text: &str,
     events: &mut impl Iterator<Item = Result<(Event<'a>, Span), ScanError>>,
 ) -> Result<Option<Document>, String> {
-    let mut builder = Builder::default();
+    let alias_room =
+        ALIAS_COST_MAX.min(ALIAS_COST_FLAT.saturating_add(text.len().saturating_mul(ALIAS_COST_PER_BYTE)));
+    let mut builder = Builder { alias_room, ..Builder::default() };
     for next in events {
         let (event, span) = next.map_err(|e| go_error(text, e.marker().line(), &e.info()))?;
         if matches!(event, Event::DocumentEnd) {
@@ -186,7 +191,8 @@ enum Key {
 struct Builder {
     frames: Vec<Frame>,
     anchors: HashMap<usize, Node>,
-    alias_cost: usize,
+    /// The cost that aliases may still add.
+    alias_room: usize,
     root: Option<Value>,
     duplicates: Vec<String>,
     line: usize,
@@ -221,12 +227,8 @@ impl Builder {
             }
             Event::Alias(id) => {
                 // An alias to a map that is not finished yet has no node: it contains itself.
-                let node = self.anchors.get(&id).ok_or(Fault::Anchor(id))?;
-                self.alias_cost = self.alias_cost.saturating_add(node.cost);
-                if self.alias_cost > ALIAS_COST_MAX {
-                    return Err("document contains excessive aliasing".to_owned().into());
-                }
-                let node = node.clone();
+                let node = self.anchors.get(&id).ok_or(Fault::Anchor(id))?.clone();
+                self.copied(node.cost)?;
                 self.finish(node, 0)
             }
             _ => Ok(()),
@@ -241,17 +243,21 @@ impl Builder {
         Ok(())
     }
 
+    /// Counts a copy for an anchor or an alias.
+    fn copied(&mut self, cost: usize) -> Result<(), Fault> {
+        let left = self.alias_room.checked_sub(cost);
+        self.alias_room = left.ok_or_else(|| "document contains excessive aliasing".to_owned())?;
+        Ok(())
+    }
+
     fn finish(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
         if self.frames.len() + node.depth > MAX_DEPTH {
             return Err(Fault::Deep);
         }
         if anchor != 0 {
-            self.anchors.insert(anchor, node.clone());
             // The copy for the anchor counts, too: an anchor on every level of a deep tree copies it again and again.
-            self.alias_cost = self.alias_cost.saturating_add(node.cost);
-            if self.alias_cost > ALIAS_COST_MAX {
-                return Err("document contains excessive aliasing".to_owned().into());
-            }
+            self.copied(node.cost)?;
+            self.anchors.insert(anchor, node.clone());
         }
         let Some(frame) = self.frames.last_mut() else {
             self.root.get_or_insert(node.value);
@@ -540,11 +546,19 @@ mod tests {
         }
         assert!(parse(&text).unwrap_err().ends_with("document contains excessive aliasing"));
 
-        let mut text = "a0: &a0 [x]\n".to_owned();
+        let mut text = format!("# {}\na0: &a0 [x]\n", "-".repeat(20_000));
         for i in 1..400 {
             text += &format!("a{i}: &a{i} [*a{}]\n", i - 1);
         }
         assert!(parse(&text).unwrap_err().ends_with("exceeded max depth of 256"));
+
+        let text = "[&a ".repeat(250) + &",*a]".repeat(250);
+        assert!(parse(&text).unwrap_err().ends_with("document contains excessive aliasing"));
+
+        // As long as it is for each alias that others would write.
+        let template = format!("a: &a [{}]\n", vec!["word"; 500].join(","));
+        let text = format!("{template}b: [{}]", vec!["*a"; 30].join(","));
+        assert!(parse(&text).is_ok());
 
         let big = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), vec!["*a"; 1000].join(","));
         assert!(parse(&big).unwrap_err().ends_with("document contains excessive aliasing"));

@@ -55,6 +55,8 @@ pub struct WriteOptions {
     pub force: Option<bool>,
     /// The state that the answer waits for; only for registrations. An extension of kindom: Kubernetes ignores it.
     pub wait_for: Option<WaitFor>,
+    /// The answer is what the stages of a dry run did. An extension of kindom, as well.
+    pub explain: bool,
 }
 
 impl WriteOptions {
@@ -62,7 +64,7 @@ impl WriteOptions {
     ///
     /// # Errors
     /// [`RequestError::Invalid`] of kind `CreateOptions.meta.k8s.io`; [`RequestError::BadRequest`] for a `waitFor` of an
-    /// unknown condition, here and in the others.
+    /// unknown condition and for an `explain` of anything but the stages of a dry run, here and in the others.
     pub fn for_create(query: &Query) -> Result<Self, RequestError> {
         Self::parse(query, "CreateOptions", ErrorList::new())
     }
@@ -129,13 +131,29 @@ impl WriteOptions {
         };
         RequestError::invalid_options(kind, errors)?;
         let wait_for = WaitFor::parse(query.get("waitFor").unwrap_or_default())?;
-        Ok(Self { dry_run: !dry_run.is_empty(), field_manager, field_validation, force: None, wait_for })
+        let (explain, dry_run) = (explains(query)?, !dry_run.is_empty());
+        if explain && !dry_run {
+            let why = "explain is only for dry runs: dryRun=All is needed, too".to_owned();
+            return Err(RequestError::BadRequest(why));
+        }
+        Ok(Self { dry_run, field_manager, field_validation, force: None, wait_for, explain })
     }
 
     /// The state that the answer waits for; `None` for a dry run, which never reaches it.
     #[must_use]
     pub fn waits_for(&self) -> Option<WaitFor> {
         self.wait_for.filter(|_| !self.dry_run)
+    }
+}
+
+fn explains(query: &Query) -> Result<bool, RequestError> {
+    match query.get("explain").unwrap_or_default() {
+        "" => Ok(false),
+        "stages" => Ok(true),
+        other => {
+            let why = format!("explain: unknown value {}: there is \"stages\"", go_quote(other));
+            Err(RequestError::BadRequest(why))
+        }
     }
 }
 
@@ -238,6 +256,19 @@ mod tests {
             Err("waitFor: unknown condition \"established\": there are \"Established\", \"NamesAccepted\""
                 .into())
         );
+    }
+
+    #[test]
+    fn dry_runs_alone_are_explained() {
+        let explain = |query: &str| {
+            let options = WriteOptions::for_create(&Query::parse(query));
+            options.map(|options| options.explain).map_err(|error| error.to_string())
+        };
+        assert_eq!(explain("explain=&dryRun=All"), Ok(false));
+        assert_eq!(explain("explain=stages&dryRun=All"), Ok(true));
+        let unknown = "explain: unknown value \"all\": there is \"stages\"";
+        assert_eq!(explain("explain=all&dryRun=All"), Err(unknown.to_owned()));
+        assert!(explain("explain=stages").unwrap_err().contains("dryRun=All is needed"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use kindom_api::{Value, field};
 use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_objects::PlanError;
-use kindom_objects::owner_references::{self, Stage};
+use kindom_objects::owner_references::{self, Origin};
 use kindom_resource_actor::{Apply, ApplyCheck, Write};
 
 use crate::body::{Plain, Received, plain_body};
@@ -13,8 +13,8 @@ use crate::decoding::check_name;
 use crate::query::WriteOptions;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::writing::{carry_out, finish, options, refused};
-use crate::{RequestError, identity, wait_for};
+use crate::writing::{carry_out, check_extensions, finish, options, refused};
+use crate::{RequestError, identity};
 
 /// A request to apply: its configuration and options.
 pub(crate) struct Configured {
@@ -28,7 +28,7 @@ impl Configured {
     pub(crate) async fn read(call: &Call<'_>, payload: Received) -> Result<Self, Failure> {
         let name = call.info.required_name()?.to_owned();
         let query = WriteOptions::for_patch(call.query, true)?;
-        wait_for::check(call, query.wait_for)?;
+        check_extensions(call, &query)?;
         let mut body = plain_body(call, payload).await?;
         let memory = |read: &Result<Configuration, _>| read.as_ref().map_or(0, bytes);
         let configuration = body.read(configuration, memory).await?.map_err(RequestError::from)?;
@@ -79,7 +79,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
     let written = loop {
         let mut check = |object: &mut Value, creates: bool| {
             warnings = sent.check(namespace, object, creates)?;
-            warnings.extend(owner_references::dedup(object, Stage::Patched));
+            warnings.extend(owner_references::dedup(object, Origin::Patched));
             if creates {
                 permission.check()?;
             }

@@ -182,6 +182,7 @@ fn context<'a>(
         now,
         allocation: &NOTHING,
         others: Others::NONE,
+        witness: None,
     }
 }
 

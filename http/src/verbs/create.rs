@@ -11,15 +11,14 @@ use crate::query::WriteOptions;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::ask;
-use crate::wait_for;
-use crate::writing::{carry_out, finish, options};
+use crate::writing::{carry_out, check_extensions, finish, options};
 
 /// POST
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     tracing::trace!("decode the body of POST");
     let accepted = call.accept()?;
     let query = WriteOptions::for_create(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     if call.spec.strategy.answers_creates() {

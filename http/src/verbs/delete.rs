@@ -81,7 +81,7 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         false => Write::Delete(&query.removal),
     };
     let deleted = carry_out(call, &name, deletion(call, &query), write).await;
-    let deleted = deleted.map_err(|failure| failure.warned(warnings.clone()))?;
+    let deleted = deleted.written.map_err(|failure| failure.warned(warnings.clone()))?;
     // What cannot be read cannot be shown.
     let shows = call.spec.strategy.returns_deleted() && !query.ignore_store_read_error;
     if !deleted.outcome.is_deleted() || shows {

@@ -30,8 +30,7 @@ use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::pod::{done, pods, refused, target};
 use crate::verbs::{ask, delete};
-use crate::wait_for;
-use crate::writing::options;
+use crate::writing::{check_extensions, options};
 use disruption_budget::BudgetRefusal;
 
 /// POST of an Eviction.
@@ -40,7 +39,7 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
     let call = &Call { spec: pod::evictions(), user, handle, share, ..*call };
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
     let query = WriteOptions::for_create(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (eviction, warnings) = ask::decoded(call, &query, &body, format).await?;
     match carry_out(call, eviction, options(call, &query, &body)).await {

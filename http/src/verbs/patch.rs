@@ -7,7 +7,8 @@ use kindom_api::names::GroupVersionKind;
 use kindom_codec::{self as codec, FieldValidation};
 use kindom_objects::PlanError;
 use kindom_objects::RuleContext;
-use kindom_objects::owner_references::{self, Stage};
+use kindom_objects::owner_references::{self, Origin};
+use kindom_objects::stages::Stage;
 use kindom_resource_actor::Write;
 
 use crate::body::{Received, plain_body};
@@ -19,8 +20,8 @@ use crate::query::WriteOptions;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::apply;
-use crate::writing::{carry_out, finish, options, refused};
-use crate::{RequestError, identity, wait_for};
+use crate::writing::{carry_out, check_extensions, finish, options, refused};
+use crate::{RequestError, identity};
 
 /// The patch in a body.
 pub(crate) fn parse_patch(
@@ -92,7 +93,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let mut bytes = plain_body(call, payload).await?;
     let validation = query.field_validation;
     let read = |bytes: &[u8]| Decoded::of(bytes, kind, go_type, validation);
@@ -111,7 +112,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
             Ok(Decoded::Strategic(patch, of)) => {
                 let mut object = strategically_patched(cx, patch, of, old, validation, &mut warnings)?;
                 check_name(&object, &name)?;
-                warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
+                warnings.extend(owner_references::dedup(&mut object, Origin::Patched));
                 Ok(object)
             }
         }
@@ -131,6 +132,7 @@ fn patched(
     warnings: &mut Vec<String>,
 ) -> Result<Value, PlanError> {
     let mut object = patch.apply(old.clone()).map_err(refused)?;
+    cx.passed(Stage::Patch, Some(&object));
     let expected = expected(cx, cx.version_name);
     let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let built_in = cx.spec.is_typed();
@@ -164,8 +166,9 @@ fn patched(
     warnings.extend(strict);
     warnings.extend(read);
     check_name(&object, name)?;
-    warnings.extend(owner_references::dedup(&mut object, Stage::Patched));
+    warnings.extend(owner_references::dedup(&mut object, Origin::Patched));
     check_kind(&found, &expected, &object)?;
+    cx.passed(Stage::Default, Some(&object));
     Ok(object)
 }
 
@@ -185,7 +188,9 @@ fn strategically_patched(
         map.insert("apiVersion", expected.api_version());
         map.insert("kind", expected.kind.as_str());
     }
+    cx.passed(Stage::Patch, Some(&object));
     let read = cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::BadRequest)?;
+    cx.passed(Stage::Default, Some(&object));
     warnings.extend(read);
     Ok(object)
 }

@@ -22,8 +22,7 @@ use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::ask;
-use crate::wait_for;
-use crate::writing::options;
+use crate::writing::{check_extensions, options};
 
 /// `true` for the type whose objects are bound pods, and not stored.
 pub(crate) fn are_bindings(call: &Call<'_>) -> bool {
@@ -58,7 +57,7 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     let call = &Call { spec, user, handle, share, ..*call };
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
     let query = WriteOptions::for_create(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (binding, warnings) = ask::decoded(call, &query, &body, format).await?;
     let named = binding.text_at(&["metadata", "name"]);

@@ -15,6 +15,7 @@ use kindom_resource_actor::{Write, Written};
 use kindom_schema::columns::Columns;
 use kindom_schema::scale::ScalePaths;
 
+use crate::RequestError;
 use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::cost;
@@ -30,8 +31,7 @@ use crate::table::{self, Column, IncludeObject, ListMeta};
 use crate::verbs::apply::Configured;
 use crate::verbs::get::find;
 use crate::verbs::patch::{defer_unless_malformed, parse_patch};
-use crate::writing::{carry_out, failed, options, refused};
-use crate::{RequestError, wait_for};
+use crate::writing::{carry_out, check_extensions, failed, options, refused};
 
 /// The versions of Scale that upstream's decoder knows beside `autoscaling/v1`, and cannot convert here.
 const OLDER: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
@@ -191,7 +191,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let name = call.info.required_name()?.to_owned();
     let mut bytes = plain_body(call, payload).await?;
     let query = WriteOptions::for_update(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let format = body_format(call.header(header::CONTENT_TYPE), true)?;
     let read = |bytes: &[u8]| of_body(bytes, format, query.field_validation);
     let memory = |sent: &Result<SentScale, _>| sent.as_ref().map_or(0, |sent| field::bytes(&sent.scale));
@@ -206,7 +206,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
     let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
-    respond(call, accepted, written, warnings).await
+    respond(call, accepted, written.written, warnings).await
 }
 
 /// A Scale of a built-in kind is judged by itself, before its object (`ValidateScale` of `pkg/apis/autoscaling/validation`).
@@ -248,7 +248,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Typed)?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_patch(call.query, false)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let mut bytes = plain_body(call, payload).await?;
     let read = |bytes: &[u8]| parse_patch(kind, bytes, query.field_validation);
     let patch = bytes.read(read, |patch| patch.as_ref().map_or(0, Patch::bytes)).await?;
@@ -265,7 +265,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     };
     let write = Write::UpdateScale(None, &mut wanted);
     let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
-    respond(call, accepted, written, warnings).await
+    respond(call, accepted, written.written, warnings).await
 }
 
 /// PATCH with a configuration
@@ -282,7 +282,7 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     let mut apply = sent.apply(&mut check);
     let write = Write::ApplyScale(&mut apply);
     let written = carry_out(call, &sent.name, options(call, &sent.query, &sent.body), write).await;
-    respond(call, accepted, written, warnings).await
+    respond(call, accepted, written.written, warnings).await
 }
 
 async fn respond(

@@ -21,7 +21,7 @@ use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::ask;
-use crate::wait_for;
+use crate::writing::check_extensions;
 
 /// POST of a request for a token.
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -32,7 +32,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     // Upstream's has no table.
     let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
     let query = WriteOptions::for_create(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (mut request, mut warnings) = ask::decoded(call, &query, &body, format).await?;
     let name = call.info.required_name()?;

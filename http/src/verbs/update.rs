@@ -11,8 +11,7 @@ use crate::decoding::{check_name, is_based_on, object_of_body};
 use crate::query::WriteOptions;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::wait_for;
-use crate::writing::{carry_out, finish, options};
+use crate::writing::{carry_out, check_extensions, finish, options};
 
 /// PUT
 pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -20,7 +19,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let accepted = call.accept()?;
     let name = call.info.required_name()?.to_owned();
     let query = WriteOptions::for_update(call.query)?;
-    wait_for::check(call, query.wait_for)?;
+    check_extensions(call, &query)?;
     let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     // Before the object is read: a body that is no object is 400, even if the object does not exist.

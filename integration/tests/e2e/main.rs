@@ -49,6 +49,7 @@ mod events;
 mod everyday;
 mod evictions;
 mod exhausted;
+mod explanations;
 mod fabric8;
 mod faces;
 mod fair;

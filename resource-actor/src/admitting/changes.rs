@@ -12,6 +12,7 @@ use kindom_objects::admission::{
     review_request,
 };
 use kindom_objects::managed::FieldManager;
+use kindom_objects::stages::Stage;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, RuleContext, StoredObject, Subresource};
 
@@ -271,6 +272,9 @@ impl Admitting<'_> {
                 error_type,
                 took,
             });
+            let by =
+                || format!("MutatingAdmissionPolicy {} with binding {}", policy.policy.name, binding.name);
+            self.attempt.cx.passed_by(Stage::Mutate, by, subject.object());
             match changed {
                 Ok(changed) => has_changed |= changed,
                 Err(why) => reasons.failed(run.bound, &why),

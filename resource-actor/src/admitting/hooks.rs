@@ -10,6 +10,7 @@ use kindom_objects::admission::{
     AdmissionRefusal, Answer, Attributes, Checks, Hook, Inputs, Place, Undecided, read, review,
     review_request,
 };
+use kindom_objects::stages::Stage;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject};
 
@@ -66,6 +67,11 @@ pub(super) struct Hooks<'h> {
     pub(super) is_again: bool,
 }
 
+/// A webhook, for those who read of it.
+fn named(hook: &Hook) -> String {
+    format!("webhook {} of {}", hook.name, hook.configuration)
+}
+
 impl Admitting<'_> {
     /// Has webhooks change the object of a write, in the second round those alone that are due. Returns true if it changed.
     pub(super) async fn change_by_hooks(
@@ -87,6 +93,7 @@ impl Admitting<'_> {
             }
             let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
             let Some(changed) = changed else { continue };
+            self.attempt.cx.passed_by(Stage::Mutate, || named(hook), subject.object());
             if changed {
                 has_changed = true;
                 again.due.extend(again.asked.drain());
@@ -172,7 +179,12 @@ impl Admitting<'_> {
         self.refuse_if_late()?;
         let calls = relevant.iter().map(|(hook, request, at)| {
             let (new, old) = states.shown(*at);
-            self.call(Question { part: Part::Judge, hook, request, new, old })
+            let call = self.call(Question { part: Part::Judge, hook, request, new, old });
+            async {
+                let answer = call.await;
+                self.attempt.cx.passed_by(Stage::Judge, || named(hook), None);
+                answer
+            }
         });
         let calls: Vec<_> = calls.collect();
         let at_once = (JUDGED_BYTES_MAX / states.bytes().max(1)).clamp(1, JUDGES_AT_ONCE);

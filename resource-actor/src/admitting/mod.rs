@@ -19,8 +19,9 @@ use kindom_api::{GroupVersionResource, Value, object};
 use kindom_managed_fields::validate;
 use kindom_objects::admission::{AdmissionRefusal, Attributes, Hook, Labels, Matching, Operation, Place};
 use kindom_objects::metadata::metadata_mut;
-use kindom_objects::owner_references::{self, Stage};
+use kindom_objects::owner_references::{self, Origin};
 use kindom_objects::plan::{check_uid, set_namespace, unnamed};
+use kindom_objects::stages::{PLUGINS, Stage};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
 
@@ -294,7 +295,9 @@ impl<'a> Admitting<'a> {
             caught(spec, || {
                 let admitted = spec.strategy.admit(cx, object, old);
                 let name = if old.is_some() { &name } else { unnamed(object) };
-                admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })
+                admitted.map_err(|message| PlanError::Forbidden { name: name.to_owned(), message })?;
+                cx.passed_by(Stage::Mutate, || PLUGINS.to_owned(), Some(object));
+                Ok::<_, PlanError>(())
             })
         };
         match &mut desired {
@@ -311,6 +314,7 @@ impl<'a> Admitting<'a> {
                     return Ok(desired);
                 }
                 self.place(&mut new.object)?;
+                cx.passed(Stage::Mutate, Some(&new.object));
                 own(&mut new.object, None)?;
                 self.change(&attributes, &mut Subject::Object(&mut new.object, None), conversions).await?;
                 if !new.instead_of_update {
@@ -335,6 +339,7 @@ impl<'a> Admitting<'a> {
                     check_uid(cx, self.target.namespace, self.target.name, uid, stored)?;
                 }
                 *is_patch = true;
+                cx.passed(Stage::Mutate, Some(object));
                 own(object, Some(&live.old))?;
                 self.change(&attributes, &mut Subject::Object(object, Some(&live.old)), conversions).await?;
             }
@@ -491,7 +496,7 @@ impl<'a> Admitting<'a> {
                 ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"
             )]);
         }
-        self.warn(owner_references::dedup(object, Stage::Patched));
+        self.warn(owner_references::dedup(object, Origin::Patched));
     }
 
     fn warn(&self, warnings: impl IntoIterator<Item = String>) {

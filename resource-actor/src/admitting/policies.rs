@@ -9,6 +9,7 @@ use kindom_objects::admission::{
     review_request,
 };
 use kindom_objects::metadata::metadata_mut;
+use kindom_objects::stages::Stage;
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject};
 
@@ -221,6 +222,9 @@ impl Admitting<'_> {
     ) -> Result<(), WriteError> {
         let judging = verdicts.judging;
         let (findings, took) = self.evaluated(judging, bytes, || judging.policy.judge(inputs)).await?;
+        let name = &judging.policy.name;
+        let by = || format!("ValidatingAdmissionPolicy {name} with binding {}", binding.name);
+        self.attempt.cx.passed_by(Stage::Judge, by, None);
         for finding in &findings {
             self.enforce(binding, finding, took, verdicts);
         }

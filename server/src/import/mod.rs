@@ -17,22 +17,19 @@ use std::io::Write as _;
 use futures::{StreamExt as _, stream};
 use hyper::{Method, StatusCode};
 use kindom_api::Value;
-use kindom_api::faces::Face;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::BoxError;
 use crate::client::{Answer, Client};
 use crate::flags::{Import, Validate};
 use crate::kubeconfig;
-use crate::manifests::{Place, complete_items, items, read};
+use crate::manifests::{Place, flattened, name_of, named, read, type_of};
+use crate::served_types::{ServedType, ServedTypes, escaped};
 use object::{clean, differences, follow_owners, owners, uid, waves};
 
 /// The most creates under way at a time.
 const IN_FLIGHT: usize = 16;
 /// The most tries of an object that another client changes meanwhile.
 const TRIES: usize = 5;
-/// The characters that need no escape in a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// A registration is waited for, so that its objects may follow in the same run.
 const WAIT_FOR_TYPE: &str = "&waitFor=Established&timeout=10s";
 
@@ -55,35 +52,12 @@ pub(crate) fn run(options: &Import) -> Result<(), BoxError> {
             client,
             options,
             namespace,
-            types: HashMap::new(),
+            types: ServedTypes::default(),
             now: HashMap::new(),
             there: HashSet::new(),
         };
         import.all(&objects).await
     })
-}
-
-/// The objects of all documents, those of lists one by one.
-fn flattened(documents: Vec<(Place, Value)>) -> Vec<(Place, Value)> {
-    let mut all = Vec::new();
-    for (place, mut document) in documents {
-        complete_items(&mut document);
-        match items(&mut document) {
-            Some(list) => all.extend(list.drain(..).enumerate().map(|(i, item)| (place.item(i), item))),
-            None => all.push((place, document)),
-        }
-    }
-    all
-}
-
-/// A type of objects, as discovery describes it.
-#[derive(Debug, Clone, PartialEq)]
-struct Type {
-    plural: String,
-    namespaced: bool,
-    has_status: bool,
-    /// `true` if its objects are registrations of types.
-    registers: bool,
 }
 
 /// The outcome of importing an object.
@@ -108,7 +82,7 @@ impl Outcome {
 
 /// An object that is to be created.
 struct Wanted {
-    kind: Type,
+    kind: ServedType,
     /// The path of the objects of its type: `/apis/g/v1/namespaces/a/oxen`.
     collection: String,
     name: String,
@@ -119,8 +93,7 @@ struct Importer<'a> {
     client: Client,
     options: &'a Import,
     namespace: String,
-    /// By apiVersion and kind.
-    types: HashMap<(String, String), Type>,
+    types: ServedTypes,
     /// The uids of imported objects, by their former ones.
     now: HashMap<String, String>,
     /// The uids of owners that are on the server and not imported.
@@ -145,7 +118,7 @@ impl Importer<'_> {
             for run in wave.chunk_by(|(_, a), (_, b)| type_of(a) == type_of(b)) {
                 let mut now = Vec::new();
                 let Some((_, first)) = run.first() else { continue };
-                let kind = self.kind(type_of(first)).await?;
+                let kind = self.types.find(&self.client, type_of(first)).await?;
                 let mut results = stream::iter(run)
                     .map(|(_, object)| self.import(object, &kind, &imported))
                     .buffered(IN_FLIGHT);
@@ -186,8 +159,12 @@ impl Importer<'_> {
                 if uid.is_empty() || imported.contains(uid) {
                     continue;
                 }
-                let Ok(kind) = self.kind(type_of(owner)).await? else { continue };
-                let path = format!("{}/{}", self.collection(object, type_of(owner).0, &kind), escaped(name));
+                let Ok(kind) = self.types.find(&self.client, type_of(owner)).await? else { continue };
+                let path = format!(
+                    "{}/{}",
+                    kind.collection(type_of(owner).0, self.namespace_of(object)),
+                    escaped(name)
+                );
                 if !looked_for.insert((path.clone(), uid)) {
                     continue;
                 }
@@ -205,42 +182,15 @@ impl Importer<'_> {
         Ok(())
     }
 
-    /// The path of the objects of a type in the namespace of an object.
-    fn collection(&self, object: &Value, api_version: &str, kind: &Type) -> String {
-        let mut collection = group_version_path(api_version);
-        if kind.namespaced {
-            collection = format!("{collection}/namespaces/{}", escaped(self.namespace_of(object)));
-        }
-        format!("{collection}/{}", escaped(&kind.plural))
-    }
-
     fn namespace_of<'o>(&'o self, object: &'o Value) -> &'o str {
         let own = object.text_at(&["metadata", "namespace"]);
         if own.is_empty() { &self.namespace } else { own }
     }
 
-    /// The type as discovery lists it, or the reason why it does not.
-    async fn kind(&mut self, (api_version, kind): (&str, &str)) -> Result<Result<Type, String>, BoxError> {
-        let key = (api_version.to_owned(), kind.to_owned());
-        if let Some(known) = self.types.get(&key) {
-            return Ok(Ok(known.clone()));
-        }
-        let answer = self.client.send(Method::GET, &group_version_path(api_version), None).await?;
-        if !matches!(answer.status, StatusCode::OK | StatusCode::NOT_FOUND) {
-            return Ok(Err(format!("discovery of {api_version}: {}", answer.message())));
-        }
-        let Some(found) = find_type(&answer.body, api_version, kind) else {
-            // It may be served once registrations of this run are created.
-            return Ok(Err(format!("no kind {kind:?} is served in {api_version:?}")));
-        };
-        self.types.insert(key, found.clone());
-        Ok(Ok(found))
-    }
-
     async fn import(
         &self,
         object: &Value,
-        kind: &Result<Type, String>,
+        kind: &Result<ServedType, String>,
         imported: &BTreeSet<&str>,
     ) -> Result<Outcome, BoxError> {
         let wanted = match self.wanted(object, kind, imported) {
@@ -321,7 +271,7 @@ impl Importer<'_> {
     fn wanted(
         &self,
         object: &Value,
-        kind: &Result<Type, String>,
+        kind: &Result<ServedType, String>,
         imported: &BTreeSet<&str>,
     ) -> Result<Wanted, String> {
         let kind = kind.as_ref().map_err(Clone::clone)?;
@@ -343,7 +293,7 @@ impl Importer<'_> {
         {
             metadata.insert("namespace", self.namespace_of(object));
         }
-        let collection = self.collection(object, type_of(object).0, kind);
+        let collection = kind.collection(type_of(object).0, self.namespace_of(object));
         Ok(Wanted { kind: kind.clone(), collection, name, body })
     }
 
@@ -353,26 +303,6 @@ impl Importer<'_> {
             Validate::Warn => "fieldValidation=Warn",
             Validate::Ignore => "fieldValidation=Ignore",
         }
-    }
-}
-
-/// The apiVersion and kind.
-fn type_of(object: &Value) -> (&str, &str) {
-    (object.text_at(&["apiVersion"]), object.text_at(&["kind"]))
-}
-
-/// `ox.farm.example.com/bo`, as kubectl names objects.
-fn name_of(object: &Value) -> String {
-    let (api_version, kind) = type_of(object);
-    let group = api_version.split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!("{}{group}/{}", kind.to_lowercase(), object.text_at(&["metadata", "name"]))
-}
-
-/// The same with its namespace, as several may have the name.
-fn named(object: &Value) -> String {
-    match object.text_at(&["metadata", "namespace"]) {
-        "" => name_of(object),
-        namespace => format!("{} in namespace {namespace}", name_of(object)),
     }
 }
 
@@ -387,32 +317,6 @@ fn is_being_deleted(object: &Value) -> bool {
 /// A PUT that came too late: somebody else has changed or deleted the object.
 fn is_lost_race(answer: &Answer) -> bool {
     matches!(answer.reason(), "Conflict" | "NotFound")
-}
-
-fn escaped(segment: &str) -> impl std::fmt::Display + '_ {
-    utf8_percent_encode(segment, SEGMENT)
-}
-
-/// `/api/v1`, `/apis/g/v1`
-fn group_version_path(api_version: &str) -> String {
-    match api_version.split_once('/') {
-        Some((group, version)) => format!("/apis/{}/{}", escaped(group), escaped(version)),
-        None => format!("/api/{}", escaped(api_version)),
-    }
-}
-
-/// A kind in an APIResourceList; resources of other groups and subresources do not count.
-fn find_type(list: &Value, api_version: &str, kind: &str) -> Option<Type> {
-    let all = list.get("resources").and_then(Value::as_array)?;
-    let is_it = |r: &&Value| r.text_at(&["kind"]) == kind && !r.text_at(&["name"]).contains('/');
-    let plural = all.iter().find(is_it)?.text_at(&["name"]).to_owned();
-    let named = |name: &str| all.iter().find(|r| r.text_at(&["name"]) == name);
-    Some(Type {
-        namespaced: named(&plural)?.get("namespaced") == Some(&Value::Bool(true)),
-        has_status: named(&format!("{plural}/status")).is_some(),
-        registers: Face::of(api_version, kind).is_some(),
-        plural,
-    })
 }
 
 /// Warnings about properties that the imported objects cannot keep.
@@ -461,29 +365,6 @@ mod tests {
                 "data.yaml: document 2, item 1: namespace/a"
             ]
         );
-    }
-
-    #[test]
-    fn paths_hold_what_manifests_say_as_it_is() {
-        assert_eq!(group_version_path("v1"), "/api/v1");
-        assert_eq!(group_version_path("farm.io/v1"), "/apis/farm.io/v1");
-        assert_eq!(group_version_path("a/../b"), "/apis/a/..%2Fb");
-        assert_eq!(escaped("a/b?c d").to_string(), "a%2Fb%3Fc%20d");
-    }
-
-    #[test]
-    fn types_are_found_in_discovery() {
-        let list = &objects(
-            "{kind: APIResourceList, resources: [{name: oxen/scale, kind: Scale, namespaced: true},\
-             {name: oxen/status, kind: Ox, namespaced: true}, {name: oxen, kind: Ox, namespaced: true},\
-             {name: thirdpartyresources, kind: ThirdPartyResource, namespaced: false}]}",
-        )[0]
-        .1;
-        let ox = Type { plural: "oxen".into(), namespaced: true, has_status: true, registers: false };
-        assert_eq!(find_type(list, "farm.io/v1", "Ox"), Some(ox));
-        assert_eq!(find_type(list, "farm.io/v1", "Scale"), None);
-        let tpr = find_type(list, "apiextension.k8s.io/v1beta1", "ThirdPartyResource").unwrap();
-        assert!(tpr.registers && !tpr.namespaced && !tpr.has_status);
     }
 
     #[test]

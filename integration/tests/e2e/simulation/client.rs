@@ -146,6 +146,7 @@ impl Client {
         WriteOptions {
             deadline,
             dry_run: false,
+            explanation: None,
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
             manager: self.name.clone(),
@@ -644,6 +645,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
             let options = WriteOptions {
                 deadline,
                 dry_run: false,
+                explanation: None,
                 object_bytes_max: 1 << 20,
                 namespaces: None,
                 manager: "releaser".to_owned(),
