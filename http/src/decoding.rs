@@ -54,6 +54,7 @@ pub(crate) fn object_of_body(
         let why = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
         return Err(undecodable(codec::cannot_be_handled(&decoded.kind, &expected, why)));
     }
+    cx.passed(Stage::Decode, Some(&decoded.value));
     let of_another =
         identity::check_type(&decoded.kind, &expected, known_versions(cx)).map_err(refused).err();
     if built_in && let Some(refusal) = of_another {
@@ -66,7 +67,6 @@ pub(crate) fn object_of_body(
         *warnings = owner_references::dedup(&mut decoded.value, Origin::Body).into_iter().collect();
         return Ok((decoded.value, Some(wrong)));
     }
-    cx.passed(Stage::Decode, Some(&decoded.value));
     let mut unknown = Vec::new();
     let wanted = (validation != FieldValidation::Ignore).then_some(&mut unknown);
     let read = decode_as(cx, &decoded.kind.version, &mut decoded.value, wanted).map_err(|why| {

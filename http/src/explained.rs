@@ -1,9 +1,9 @@
-//! `?dryRun=All&explain=stages`: the answer to a write is what each of its stages did.
+//! `?dryRun=All&explain=stages`: the answer to a write is the record of its stages.
 
 use kindom_actor_kit::turn;
 use kindom_api::{Value, object};
 use kindom_codec::Format;
-use kindom_objects::render;
+use kindom_objects::{Subresource, render};
 use kindom_resource_actor::{Explanation, Outcome, Written};
 
 use crate::RequestError;
@@ -11,57 +11,66 @@ use crate::call::Call;
 use crate::cost;
 use crate::negotiate::{Accepted, Shape};
 use crate::query::WriteOptions;
+use crate::reply::{deprecation, remove_revision};
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::writing::remove_revision;
 
-/// Of the answer, which is no object that anybody could write.
+/// The type of the answer; no such object is served.
 const API_VERSION: &str = "kindom.dev/v1alpha1";
 const KIND: &str = "WriteExplanation";
 
-/// Refuses to explain what is no write of an object, or is one through another object.
+/// Refuses to explain writes whose body is another object (a Scale, say), or a part of one: a part is for users who may not read
+/// the rest.
 ///
 /// # Errors
 /// [`RequestError::BadRequest`]
 pub(crate) fn check(call: &Call<'_>, query: &WriteOptions) -> Result<(), RequestError> {
-    let writes_object = call.subresource().is_none_or(|through| through.kind().is_none());
+    let writes_object = call
+        .subresource()
+        .is_none_or(|through| through.kind().is_none() && !matches!(through, Subresource::Declared(_)));
     if !query.explain || writes_object && !call.spec.strategy.answers_creates() {
         return Ok(());
     }
-    Err(RequestError::BadRequest("explain is only for writes of objects, and of their parts".to_owned()))
+    Err(RequestError::BadRequest("explain is only for writes of objects and of their status".to_owned()))
 }
 
-/// The stages of a write, with the code and the result that it would have had. A server that could not carry the write out has
-/// none to show, and fails.
+/// The stages of a write, with the code and the result that it would have had.
+///
+/// # Errors
+/// The server could not carry the write out.
 pub(crate) async fn respond(
     call: &Call<'_>,
+    accepted: Accepted,
     explanation: &Explanation,
     written: Result<Written, Failure>,
     mut warnings: Vec<String>,
 ) -> Result<Response, Failure> {
-    let accepted = Accepted { format: Format::Json, shape: Shape::Whole, ..call.accept()? };
     let (code, result) = match written {
         Ok(written) => {
-            turn(cost::answer(call.request, written.object.json().len(), accepted)).await;
+            turn(cost::parse(written.object.json().len() + explanation.bytes())).await;
             let result = call.converting(&written.spec, || result(call, &written)).await?;
             warnings.extend(written.warnings);
             (if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 }, result)
         }
         Err(failure) => {
-            turn(cost::parse(failure.bytes())).await;
+            turn(cost::refusal(failure.bytes()) + cost::parse(explanation.bytes())).await;
             let (status, more) = failure.refusal().map_err(|failure| failure.warned(warnings.clone()))?;
             warnings.extend(more);
             (status.code, status.to_value())
         }
     };
-    let mut answer =
-        object! { "apiVersion": API_VERSION, "kind": KIND, "code": i64::from(code), "result": result };
-    if let Some(answer) = answer.as_object_mut() {
-        answer.insert("attempts", explanation.attempts());
-        answer.insert("stages", explanation.stages());
-    }
-    Ok(Reply::tree(200, answer).with_warnings(warnings).write(call.request, accepted))
+    let answer = object! {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "attempts": explanation.attempts(),
+        "stages": explanation.stages(),
+        "code": i64::from(code),
+        "result": result,
+    };
+    let accepted = Accepted { format: Format::Json, shape: Shape::Whole, ..accepted };
+    let reply = deprecation(call, Reply::tree(200, answer).with_warnings(warnings))?;
+    Ok(reply.write(call.request, accepted))
 }
 
 /// The object that the write would have left.
@@ -72,9 +81,5 @@ fn result(call: &Call<'_>, written: &Written) -> Result<Value, Failure> {
     if matches!(outcome, Outcome::Created { .. }) {
         remove_revision(&mut tree);
     }
-    let part = call.subresource().and_then(|through| spec.part(&version.name, through));
-    Ok(match part {
-        Some(part) => part.of(&tree),
-        None => tree,
-    })
+    Ok(tree)
 }

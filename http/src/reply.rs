@@ -30,6 +30,13 @@ pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Fa
     Ok(reply)
 }
 
+/// Removes the resourceVersion of an object that was not stored.
+pub(crate) fn remove_revision(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+}
+
 /// An object of so many bytes is written in no time, in whatever form.
 const SMALL_BYTES: usize = 16 << 10;
 

@@ -115,10 +115,10 @@ impl Failure {
         }
     }
 
-    /// The Status by which a write was refused as such, with the warnings.
+    /// The Status that refuses a write for what it is, with the warnings.
     ///
     /// # Errors
-    /// The failure, of any other kind.
+    /// Any other failure: the server could not carry the write out.
     pub(crate) fn refusal(self) -> Result<(Status, Vec<String>), Self> {
         match self {
             Self::Warned(failure, mut warnings) => match failure.refusal() {
@@ -131,7 +131,17 @@ impl Failure {
             Self::Write(error, resource, kind)
                 if matches!(*error, WriteError::Plan(_) | WriteError::RequestTooLarge(_)) =>
             {
-                Ok((write(*error, &resource, &kind), Vec::new()))
+                // A webhook that is down is what somebody may want to find.
+                let is_of_webhook = matches!(
+                    &*error,
+                    WriteError::Plan(PlanError::Refused(refusal))
+                        if !matches!(**refusal, AdmissionRefusal::Late | AdmissionRefusal::TooManyEvents(_))
+                );
+                let status = write(*error, &resource, &kind);
+                match is_of_webhook || (400..500).contains(&status.code) && status.code != 429 {
+                    true => Ok((status, Vec::new())),
+                    false => Err(Self::Status(Box::new(status))),
+                }
             }
             failure => Err(failure),
         }

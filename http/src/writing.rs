@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::cost;
 use crate::negotiate::Accepted;
 use crate::query::{DeleteOptions, WriteOptions, sent_options};
-use crate::reply::{deprecation, object_reply};
+use crate::reply::{deprecation, object_reply, remove_revision};
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
@@ -95,7 +95,7 @@ pub(crate) struct Ended {
     explanation: Option<Arc<Explanation>>,
 }
 
-/// Refuses what kindom alone takes of a write's query, where it does not apply.
+/// Refuses the options that are kindom's own where they do not apply.
 ///
 /// # Errors
 /// [`RequestError::BadRequest`]
@@ -154,14 +154,16 @@ pub(crate) async fn finish(
     ended: Ended,
     mut warnings: Vec<String>,
 ) -> Result<Response, Failure> {
+    if let Ok(written) = &ended.written {
+        warnings.extend(short_names_elsewhere(call, written).await);
+    }
     if let Some(explanation) = ended.explanation {
-        return explained::respond(call, &explanation, ended.written, warnings).await;
+        return explained::respond(call, accepted, &explanation, ended.written, warnings).await;
     }
     let written = match ended.written {
         Ok(written) => written,
         Err(why) => return Err(why.warned(warnings)),
     };
-    warnings.extend(short_names_elsewhere(call, &written).await);
     let written = wait_for::wait(call, query.waits_for(), written).await;
     // A dry run creates nothing, and is answered as if it had.
     let code = if matches!(written.outcome, Outcome::Created { .. }) { 201 } else { 200 };
@@ -204,10 +206,4 @@ fn without_revision(reply: Reply) -> Result<Reply, Failure> {
             rows.iter_mut().filter_map(|row| row.get_mut("object")).for_each(remove_revision);
         }
     })
-}
-
-pub(crate) fn remove_revision(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("resourceVersion");
-    }
 }

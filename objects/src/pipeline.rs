@@ -28,6 +28,27 @@ use crate::render::stored;
 use crate::stages::Stage;
 use crate::{RuleContext, StoredObject, TypeSpec};
 
+impl RuleContext<'_> {
+    /// Tells that a stage has passed.
+    pub fn passed(&self, stage: Stage, object: Option<&Value>) {
+        self.passed_by(stage, String::new, object);
+    }
+
+    /// Tells that a plugin, a policy or a webhook was asked in a stage.
+    pub fn passed_by(&self, stage: Stage, by: impl FnOnce() -> String, object: Option<&Value>) {
+        if let Some(witness) = self.witness {
+            witness.passed(stage, &by(), object);
+        }
+    }
+
+    /// Tells that the object has another form from here on.
+    pub fn reshaped(&self, object: &Value) {
+        if let Some(witness) = self.witness {
+            witness.reshaped(object);
+        }
+    }
+}
+
 /// The state that an update replaces.
 pub struct Replaced {
     /// In the form that plans are made on.
@@ -83,20 +104,22 @@ pub fn manage(
     };
     if matches!(managing, Managing::Applied) || faces.is_stored(cx.version_name) {
         manager.manage(managing, shown, &mut object);
+        cx.passed(Stage::Manage, Some(&object));
         let stored = read(object)?;
-        cx.passed(Stage::Manage, Some(&stored));
+        cx.reshaped(&stored);
         return Ok(stored);
     }
     // Parts that the face can express in two ways are managed in the one that it shows.
     let mut stored = read(object)?;
     let mut object = faces.show(cx.version_name, stored.clone());
     manager.manage(managing, shown, &mut object);
+    cx.passed(Stage::Manage, Some(&object));
     let metadata = metadata_mut(&mut stored);
     match metadata_mut(&mut object).remove("managedFields") {
         Some(entries) => drop(metadata.insert("managedFields", entries)),
         None => drop(metadata.remove("managedFields")),
     }
-    cx.passed(Stage::Manage, Some(&stored));
+    cx.reshaped(&stored);
     Ok(stored)
 }
 

@@ -1,10 +1,8 @@
-//! The stages of a write as they pass, for whoever explains the write.
+//! The stages of a write, and the witness that is told of each.
 
 use kindom_api::Value;
 
-use crate::RuleContext;
-
-/// A stage of a write, by the names and in the order of [`pipeline`](crate::pipeline).
+/// A stage of a write: those of [`pipeline`](crate::pipeline) by their names, and before them what the object comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The stored object is shown in the version of the request.
@@ -25,7 +23,7 @@ pub enum Stage {
     Validate,
     /// The object has its canonical form.
     Canonicalize,
-    /// A plugin, a policy, a webhook or a quota has let the object pass.
+    /// A plugin, a policy, a webhook or a quota was asked about the object.
     Judge,
     /// The object has become bytes.
     Encode,
@@ -51,26 +49,15 @@ impl Stage {
     }
 }
 
-/// The plugins of a kind, as one that admits.
+/// The name by which the plugins of a kind take part in a stage.
 pub const PLUGINS: &str = "plugins";
 
 /// Sees the stages of a write.
 pub trait Witness: Send + Sync {
-    /// A stage has passed. `by` names one of several that have a part in it, and is empty for the server itself. `object` is what
-    /// the stage has left; `None` for a stage that changes none.
+    /// A stage has passed, or failed at `by`. `by` names the plugin, policy or webhook that was asked, and is empty for the server
+    /// itself. `object` is the object after the stage; `None` where it is as before.
     fn passed(&self, stage: Stage, by: &str, object: Option<&Value>);
-}
 
-impl RuleContext<'_> {
-    /// Tells that a stage has passed.
-    pub fn passed(&self, stage: Stage, object: Option<&Value>) {
-        self.passed_by(stage, || String::new(), object);
-    }
-
-    /// Tells that one of several that have a part in a stage has played it.
-    pub fn passed_by(&self, stage: Stage, by: impl FnOnce() -> String, object: Option<&Value>) {
-        if let Some(witness) = self.witness {
-            witness.passed(stage, &by(), object);
-        }
-    }
+    /// From here on the object has another form.
+    fn reshaped(&self, object: &Value);
 }

@@ -102,11 +102,12 @@ pub(crate) struct Spent<'a> {
     by: By,
     took: Duration,
     is_whole: bool,
+    is_learned: bool,
 }
 
 impl<'a> Spent<'a> {
     pub(crate) fn new(cost: &'a Cost, bytes: usize) -> Self {
-        Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO, is_whole: false }
+        Self { cost, bytes, by: cost.measure(bytes), took: Duration::ZERO, is_whole: false, is_learned: true }
     }
 
     /// The write turned out to be of so many more bytes.
@@ -117,6 +118,12 @@ impl<'a> Spent<'a> {
     /// The cost of a write of as many bytes.
     pub(crate) fn estimate(&self) -> Duration {
         self.cost.estimate(self.bytes)
+    }
+
+    /// It says nothing about other writes.
+    pub(crate) fn unlearned(mut self) -> Self {
+        self.is_learned = false;
+        self
     }
 
     /// Every step of a write is done.
@@ -145,7 +152,9 @@ impl<'a> Spent<'a> {
 
 impl Drop for Spent<'_> {
     fn drop(&mut self) {
-        self.cost.learn(self.bytes, self.took, self.by, self.is_whole);
+        if self.is_learned {
+            self.cost.learn(self.bytes, self.took, self.by, self.is_whole);
+        }
     }
 }
 

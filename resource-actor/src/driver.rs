@@ -341,7 +341,7 @@ impl Plans {
 /// The object that a plan is made on: a copy if it may be made `again`.
 fn planned_on(object: &mut Value, again: bool, options: &WriteOptions) -> Value {
     if let Some(explanation) = &options.explanation {
-        explanation.plan(object);
+        explanation.plan_began(object);
     }
     if again { object.clone() } else { std::mem::take(object) }
 }
@@ -378,7 +378,7 @@ impl ResourceHandle {
         loop {
             tracing::trace!("read the rules and the object, and plan");
             if let Some(explanation) = &options.explanation {
-                explanation.attempt();
+                explanation.attempt_began();
             }
             // Of the object as it is now: what was converted before has lost a race.
             let mut conversions = Conversions::default();
@@ -405,14 +405,18 @@ impl ResourceHandle {
             }
             // A rule of the program's may take any time: nothing but this write may wait for it.
             let is_of_program = rules.spec.strategy.is_of_program();
-            let of_rules = |estimate: Duration| if is_of_program { estimate.max(DEAR) } else { estimate };
+            let is_slow = is_of_program || explanation.is_some();
+            let of_rules = |estimate: Duration| if is_slow { estimate.max(DEAR) } else { estimate };
             dear(of_rules(estimate)).await?;
             let mut spent = Spent::new(self.cost(), bytes);
+            if explanation.is_some() {
+                spent = spent.unlearned();
+            }
             let again = rules.spec.webhook().is_some();
             let mut run = (options.deadline, estimate);
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
                 if let Some(explanation) = explanation {
-                    explanation.desire();
+                    explanation.desire_began();
                 }
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
@@ -443,7 +447,7 @@ impl ResourceHandle {
             let cx = RuleContext { others: others_of_changed.as_ref().unwrap_or(&others), ..cx };
             let attempt = Attempt { cx: &cx, ..attempt };
             if let Some(explanation) = explanation {
-                explanation.desired();
+                explanation.plans_follow();
             }
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);

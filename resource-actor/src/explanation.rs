@@ -12,13 +12,17 @@ const STAGES_MAX: usize = 512;
 const CHANGES_MAX: usize = 64;
 const STAGE_BYTES_MAX: usize = 16 << 10;
 const BYTES_MAX: usize = 1 << 20;
+/// About as many bytes as a stage has beside its changes.
+const STAGE_NAMES_BYTES: usize = 128;
+
+const MANAGED_FIELDS: &str = "/metadata/managedFields";
 
 /// A place in an object that a stage has changed.
 struct Change {
     op: &'static str,
     /// A JSON pointer.
     path: String,
-    /// None for what is gone, and for what is too large to be shown.
+    /// `None` where the place is gone, or its value too large to be shown.
     value: Option<Value>,
 }
 
@@ -33,8 +37,10 @@ struct Passed {
 
 struct Record {
     stages: Vec<Passed>,
-    /// The object as the last stage left it; null before there is one.
+    /// The object after the last stage; null before there is one.
     object: Value,
+    /// It is the stored object, with which a patch alone is compared: who may write need not be allowed to read.
+    is_stored: bool,
     /// The end of the last stage.
     since: Instant,
     attempts: usize,
@@ -57,36 +63,36 @@ impl std::fmt::Debug for Explanation {
 }
 
 impl Explanation {
-    /// Of a write that begins now.
+    /// The record of a write that begins now.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let since = clock.now();
         let (stages, object, room) = (Vec::new(), Value::Null, BYTES_MAX);
-        let record = Record { stages, object, since, attempts: 0, room, before_plan: 0 };
+        let record = Record { stages, object, is_stored: false, since, attempts: 0, room, before_plan: 0 };
         Self { clock, record: Mutex::new(record) }
     }
 
-    /// An attempt at the write begins: what an earlier one recorded does not count.
-    pub(crate) fn attempt(&self) {
-        let mut record = self.record.lock();
-        record.attempts += 1;
+    /// An attempt at the write begins: the record of an earlier one does not count.
+    pub(crate) fn attempt_began(&self) {
+        self.record.lock().attempts += 1;
+        self.desire_began();
     }
 
-    /// The desired state is made, perhaps for another time in an attempt.
-    pub(crate) fn desire(&self) {
+    /// The desired state is made, perhaps not for the first time in an attempt.
+    pub(crate) fn desire_began(&self) {
         let mut record = self.record.lock();
         record.stages.clear();
         record.object = Value::Null;
     }
 
     /// The desired state is complete, and plans of it follow.
-    pub(crate) fn desired(&self) {
+    pub(crate) fn plans_follow(&self) {
         let mut record = self.record.lock();
         record.before_plan = record.stages.len();
     }
 
-    /// A plan of an object begins, perhaps for another time in an attempt.
-    pub(crate) fn plan(&self, object: &Value) {
+    /// A plan of an object begins, perhaps not the first one in an attempt.
+    pub(crate) fn plan_began(&self, object: &Value) {
         let mut record = self.record.lock();
         let before = record.before_plan;
         if record.stages.len() > before {
@@ -101,8 +107,15 @@ impl Explanation {
         count(self.record.lock().attempts)
     }
 
-    /// The stages of the last attempt as JSON, each with its name (`stage`), whose part in it it is (`by`), its `microseconds`,
-    /// `changes` (`op`, `path`, and a `value` unless it is too large), and the number of changes that are `omitted`.
+    /// About as many bytes as [`Self::stages`] has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let record = self.record.lock();
+        BYTES_MAX.saturating_sub(record.room) + record.stages.len() * STAGE_NAMES_BYTES
+    }
+
+    /// The stages of the last attempt as JSON, each with its name (`stage`), the name of a plugin, policy or webhook (`by`), its
+    /// `microseconds`, its `changes` (`op`, `path`, and a `value` unless that is too large), and how many more changes are `omitted`.
     #[must_use]
     pub fn stages(&self) -> Value {
         let record = self.record.lock();
@@ -147,12 +160,15 @@ impl Witness for Explanation {
         let mut changes = Changes { room: record.room.min(STAGE_BYTES_MAX), ..Changes::default() };
         let room = changes.room;
         if let Some(object) = object {
-            // A body replaces what is stored as a whole; a user who may write need not be one who may read.
-            if !matches!(stage, Stage::Read | Stage::Decode) && !record.object.is_null() {
+            let begins = record.object.is_null()
+                || matches!(stage, Stage::Read | Stage::Decode)
+                || record.is_stored && stage != Stage::Patch;
+            if !begins {
                 changes.between(&record.object, object, &mut String::new());
             }
-            if changes.found > 0 || record.object.is_null() || matches!(stage, Stage::Read | Stage::Decode) {
+            if begins || changes.found > 0 {
                 record.object = object.clone();
+                record.is_stored = stage == Stage::Read;
             }
         }
         let Changes { all, found, room: left } = changes;
@@ -167,8 +183,15 @@ impl Witness for Explanation {
             }
             _ => record.stages.push(Passed { stage, by: by.to_owned(), micros, changes: all, omitted }),
         }
+        if stage == Stage::Encode {
+            record.object = Value::Null;
+        }
         // The comparison is no part of the write.
         record.since = self.clock.now();
+    }
+
+    fn reshaped(&self, object: &Value) {
+        self.record.lock().object = object.clone();
     }
 }
 
@@ -197,13 +220,14 @@ impl Changes {
     }
 
     fn between(&mut self, old: &Value, new: &Value, path: &mut String) {
-        match (old, new) {
-            // Who manages what is long, and the names say the most of it.
-            _ if path == "/metadata/managedFields" => {
-                if old != new {
-                    self.note("replace", path, Some(&managers(new)));
-                }
+        // The fields of all managers would hide every other change.
+        if path == MANAGED_FIELDS {
+            if old != new {
+                self.note("replace", path, Some(&managers(new)));
             }
+            return;
+        }
+        match (old, new) {
             (Value::Object(old), Value::Object(new)) => {
                 for (key, before) in old.iter() {
                     let at = descend(path, key);
@@ -213,9 +237,9 @@ impl Changes {
                     }
                     path.truncate(at);
                 }
-                for (key, after) in new.iter().filter(|(key, _)| old.get(*key).is_none()) {
+                for (key, after) in new.iter().filter(|(key, _)| old.get(key).is_none()) {
                     let at = descend(path, key);
-                    let managers = (path == "/metadata/managedFields").then(|| managers(after));
+                    let managers = (path == MANAGED_FIELDS).then(|| managers(after));
                     self.note("add", path, Some(managers.as_ref().unwrap_or(after)));
                     path.truncate(at);
                 }
@@ -279,8 +303,7 @@ mod tests {
 
     fn explanation() -> Explanation {
         let explanation = Explanation::new(Clock::system());
-        explanation.attempt();
-        explanation.desire();
+        explanation.attempt_began();
         explanation
     }
 
@@ -290,12 +313,12 @@ mod tests {
         let (sent, prepared) = (object! { "spec": "a" }, object! { "spec": "a", "metadata": "b" });
         let explanation = explanation();
         for _ in 0..2 {
-            explanation.desire();
+            explanation.desire_began();
             explanation.passed(Stage::Decode, "", Some(&sent));
         }
-        explanation.desired();
+        explanation.plans_follow();
         for _ in 0..3 {
-            explanation.plan(&sent);
+            explanation.plan_began(&sent);
             explanation.passed(Stage::Prepare, "", Some(&prepared));
         }
         assert_eq!(explanation.attempts(), 1);

@@ -75,6 +75,9 @@ async fn attempt(
     if let Some(subresource) = &options.subresource {
         path = format!("{path}/{}", escaped(subresource));
     }
+    if name.is_empty() && (options.server_side || options.subresource.is_some()) {
+        return Err("an object that is applied, or whose part is written, needs a name".into());
+    }
     if options.server_side {
         let path = format!("{path}?{query}&force={}", options.force_conflicts);
         return client.send_as("application/apply-patch+yaml", Method::PATCH, &path, Some(object)).await;

@@ -76,7 +76,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
     let namespace = call.namespace();
     let permission = CreatePermission::of(call);
     let mut warnings = Vec::new();
-    let written = loop {
+    let ended = loop {
         let mut check = |object: &mut Value, creates: bool| {
             warnings = sent.check(namespace, object, creates)?;
             warnings.extend(owner_references::dedup(object, Origin::Patched));
@@ -87,12 +87,12 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
         };
         let mut apply = sent.apply(&mut check);
         let options = options(call, &sent.query, &sent.body);
-        let written = carry_out(call, &sent.name, options, Write::Apply(&mut apply)).await;
+        let ended = carry_out(call, &sent.name, options, Write::Apply(&mut apply)).await;
         if !permission.ask(call).await? {
-            break written;
+            break ended;
         }
     };
-    finish(call, accepted, &sent.query, written, warnings).await
+    finish(call, accepted, &sent.query, ended, warnings).await
 }
 
 /// About as many bytes as a configuration takes in memory.

@@ -36,6 +36,6 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
         (object, None) => Ok(object),
         (_, Some(wrong)) => Err(wrong),
     };
-    let written = carry_out(call, "", options(call, &query, &bytes), Write::Create(&mut wanted)).await;
-    finish(call, accepted, &query, written, warnings).await
+    let ended = carry_out(call, "", options(call, &query, &bytes), Write::Create(&mut wanted)).await;
+    finish(call, accepted, &query, ended, warnings).await
 }

@@ -31,6 +31,13 @@ const DELETE_AT_ONCE: usize = 64;
 /// The options of a delete, from the body if there is one, else from the query; and a warning where they leave unsaid what
 /// becomes of the objects that an object owns.
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOptions, Vec<String>), Failure> {
+    // It is a mistake that would cost an object.
+    if call.query.get("explain").is_some_and(|value| !value.is_empty()) {
+        return Err(RequestError::BadRequest(
+            "explain is only for writes of objects and of their status".to_owned(),
+        )
+        .into());
+    }
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
     let options = if bytes.is_empty() {
@@ -80,8 +87,8 @@ pub(crate) async fn delete(call: &Call<'_>, payload: Received) -> Result<Respons
         true => Write::DeleteCorrupt,
         false => Write::Delete(&query.removal),
     };
-    let deleted = carry_out(call, &name, deletion(call, &query), write).await;
-    let deleted = deleted.written.map_err(|failure| failure.warned(warnings.clone()))?;
+    let ended = carry_out(call, &name, deletion(call, &query), write).await;
+    let deleted = ended.written.map_err(|failure| failure.warned(warnings.clone()))?;
     // What cannot be read cannot be shown.
     let shows = call.spec.strategy.returns_deleted() && !query.ignore_store_read_error;
     if !deleted.outcome.is_deleted() || shows {

@@ -117,8 +117,8 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
             }
         }
     };
-    let written = carry_out(call, &name, options(call, &query, &bytes), Write::Patch(&mut wanted)).await;
-    finish(call, accepted, &query, written, warnings).await
+    let ended = carry_out(call, &name, options(call, &query, &bytes), Write::Patch(&mut wanted)).await;
+    finish(call, accepted, &query, ended, warnings).await
 }
 
 /// Applies a JSON patch or merge patch to an object. Warnings for the client go to `warnings`, also if the object is

@@ -205,8 +205,8 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     };
     let uid = Some(metadata(&scale, "uid")).filter(|uid| !uid.is_empty());
     let write = Write::UpdateScale(uid, &mut wanted);
-    let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
-    respond(call, accepted, written.written, warnings).await
+    let ended = carry_out(call, &name, options(call, &query, &bytes), write).await;
+    respond(call, accepted, ended.written, warnings).await
 }
 
 /// A Scale of a built-in kind is judged by itself, before its object (`ValidateScale` of `pkg/apis/autoscaling/validation`).
@@ -264,8 +264,8 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
         Ok(sent.scale)
     };
     let write = Write::UpdateScale(None, &mut wanted);
-    let written = carry_out(call, &name, options(call, &query, &bytes), write).await;
-    respond(call, accepted, written.written, warnings).await
+    let ended = carry_out(call, &name, options(call, &query, &bytes), write).await;
+    respond(call, accepted, ended.written, warnings).await
 }
 
 /// PATCH with a configuration
@@ -281,8 +281,8 @@ async fn apply(call: &Call<'_>, payload: Received) -> Result<Response, Failure> 
     };
     let mut apply = sent.apply(&mut check);
     let write = Write::ApplyScale(&mut apply);
-    let written = carry_out(call, &sent.name, options(call, &sent.query, &sent.body), write).await;
-    respond(call, accepted, written.written, warnings).await
+    let ended = carry_out(call, &sent.name, options(call, &sent.query, &sent.body), write).await;
+    respond(call, accepted, ended.written, warnings).await
 }
 
 async fn respond(

@@ -25,7 +25,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     // Before the object is read: a body that is no object is 400, even if the object does not exist.
     let mut warnings = Vec::new();
     let permission = CreatePermission::of(call);
-    let written = loop {
+    let ended = loop {
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let (object, wrong) =
                 object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
@@ -38,10 +38,10 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
             }
             Ok(object)
         };
-        let written = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
+        let ended = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
         if !permission.ask(call).await? {
-            break written;
+            break ended;
         }
     };
-    finish(call, accepted, &query, written, warnings).await
+    finish(call, accepted, &query, ended, warnings).await
 }

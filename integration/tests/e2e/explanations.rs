@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindom_integration::{Answer, Client, HarnessError, Server, ServerOptions};
 use serde_json::{Value, json};
 
-use crate::support::{crd, kindom, object, refused, register};
+use crate::support::{CRDS, crd, eventually, kindom, object, refused, register};
 use crate::webhook::{Said, Webhook, allowed, patched};
 
 const GROUP: &str = "explained.example.com";
@@ -227,6 +227,16 @@ async fn a_refused_write_tells_how_far_it_came() {
     let undecodable = explained(undecodable);
     assert_eq!((stages(&undecodable), &undecodable["code"]), (Vec::new(), &json!(400)));
 
+    // A body of another kind is refused late, and is compared with nothing.
+    client
+        .post(&things(), &object(GROUP, "Thing", "kept", json!({"size": 1, "words": {"hidden": "yes"}})))
+        .await
+        .unwrap();
+    let mut other = object(GROUP, "Other", "kept", json!({"size": 1}));
+    other["metadata"]["resourceVersion"] = json!("1");
+    let other = explained(client.put(&format!("{}/kept?{EXPLAIN}", things()), &other).await);
+    assert!(other["code"].as_i64().unwrap() >= 400 && !other.to_string().contains("hidden"), "{other}");
+
     // Long changes are counted, and large ones shown without their value.
     let words: serde_json::Map<String, Value> = (0..200).map(|n| (format!("w{n}"), json!("x"))).collect();
     client
@@ -262,6 +272,10 @@ async fn dry_runs_of_objects_alone_are_explained() {
     let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": 2}});
     let scale = client.put(&format!("{}/one/scale?{EXPLAIN}", things()), &scale).await;
     refused(scale, 400, "BadRequest", "explain is only for writes of objects");
+    for path in [format!("{}/one", things()), things()] {
+        let deleted = client.delete(&format!("{path}?{EXPLAIN}")).await;
+        refused(deleted, 400, "BadRequest", "explain is only for writes of objects");
+    }
     let status = json!({"status": {"ready": 3}});
     let status = explained(client.merge_patch(&format!("{}/one/status?{EXPLAIN}", things()), &status).await);
     assert_eq!(changes(&status, "patch", ""), [r#"add /status {"ready":3}"#]);
@@ -315,4 +329,64 @@ async fn the_command_prints_stages() {
     );
     let stored = client.get(&format!("{}/one", things())).await.unwrap().json();
     assert_eq!(stored["spec"]["size"], 1);
+}
+
+/// Users who may write a part of an object are not shown the rest of it.
+#[tokio::test]
+async fn parts_are_not_explained() {
+    let (_server, client) = started().await;
+    let parts = json!({"colour": {"writes": [".spec.colour"]}});
+    let annotation = json!({"metadata": {"annotations": {"kindom.dev/subresources": parts.to_string()}}});
+    let registration = format!("{CRDS}/things.{GROUP}");
+    client.merge_patch(&registration, &annotation).await.unwrap().expect_status(200).unwrap();
+    let path = format!("{}/one/colour", things());
+    client.post(&things(), &thing("one")).await.unwrap().expect_status(201).unwrap();
+    let patch = json!({"spec": {"colour": "red"}});
+    eventually("the part is served", async || (client.get(&path).await.unwrap().status == 200).then_some(()))
+        .await;
+    client.merge_patch(&format!("{path}?dryRun=All"), &patch).await.unwrap().expect_status(200).unwrap();
+    let answer = client.merge_patch(&format!("{path}?{EXPLAIN}"), &patch).await;
+    refused(answer, 400, "BadRequest", "explain is only for writes of objects");
+}
+
+/// A registration that is written in an older form is compared in that form, and in the stored one after it.
+#[tokio::test]
+async fn an_older_form_is_compared_in_its_own() {
+    let (_server, client) = started().await;
+    let old = json!({"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("olds.{GROUP}")},
+        "spec": {"group": GROUP, "version": "v1", "names": {"plural": "olds", "kind": "Old"}, "scope": "Namespaced"}});
+    let path = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
+    let create = explained(client.post(&format!("{path}?{EXPLAIN}&fieldManager=me"), &old).await);
+    assert_eq!(changes(&create, "manage", ""), [r#"add /metadata/managedFields ["me Update"]"#]);
+    client.post(path, &old).await.unwrap().expect_status(201).unwrap();
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let path = format!("{path}/olds.{GROUP}?{EXPLAIN}");
+    let patch = explained(client.merge_patch(&path, &label).await);
+    assert_eq!(changes(&patch, "patch", ""), [r#"add /metadata/labels {"a":"b"}"#]);
+    for stage in ["manage", "prepare"] {
+        let changed = changes(&patch, stage, "");
+        assert!(
+            changed.iter().all(|change| change.starts_with("replace /metadata/")),
+            "{stage}: {changed:?}"
+        );
+    }
+    assert_eq!(patch["result"]["apiVersion"], "apiextensions.k8s.io/v1beta1");
+}
+
+#[tokio::test]
+async fn warnings_come_with_an_explanation() {
+    let (_server, client) = started().await;
+    let deprecated = json!([{"op": "add", "path": "/spec/versions/0/deprecated", "value": true}]);
+    let registration = format!("{CRDS}/things.{GROUP}");
+    client.json_patch(&registration, &deprecated).await.unwrap().expect_status(200).unwrap();
+    let path = format!("{}?{EXPLAIN}", things());
+    let warns = async |spec: Value| {
+        let answer = client.post(&path, &object(GROUP, "Thing", "one", spec)).await.unwrap();
+        let warnings = answer.warnings().join("\n");
+        let has = |text: &str| warnings.matches(text).count() == 1;
+        (has("is deprecated") && has("unknown field")).then_some(())
+    };
+    eventually("a write warns", async || warns(json!({"size": 1, "unknown": 1})).await).await;
+    warns(json!({"size": 101, "unknown": 1})).await.expect("a refused write warns");
 }

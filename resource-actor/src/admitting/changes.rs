@@ -274,7 +274,8 @@ impl Admitting<'_> {
             });
             let by =
                 || format!("MutatingAdmissionPolicy {} with binding {}", policy.policy.name, binding.name);
-            self.attempt.cx.passed_by(Stage::Mutate, by, subject.object());
+            let object = subject.object().filter(|_| matches!(changed, Ok(true)));
+            self.attempt.cx.passed_by(Stage::Mutate, by, object);
             match changed {
                 Ok(changed) => has_changed |= changed,
                 Err(why) => reasons.failed(run.bound, &why),

@@ -67,7 +67,7 @@ pub(super) struct Hooks<'h> {
     pub(super) is_again: bool,
 }
 
-/// A webhook, for those who read of it.
+/// The name of a webhook in the record of a write.
 fn named(hook: &Hook) -> String {
     format!("webhook {} of {}", hook.name, hook.configuration)
 }
@@ -91,9 +91,12 @@ impl Admitting<'_> {
             if !hook.matching.selects(self.labels(hooks.namespace, new), new, old) {
                 continue;
             }
-            let changed = self.change_by(hook, place, attributes, subject, conversions).await?;
-            let Some(changed) = changed else { continue };
-            self.attempt.cx.passed_by(Stage::Mutate, || named(hook), subject.object());
+            let changed = self.change_by(hook, place, attributes, subject, conversions).await;
+            if !matches!(changed, Ok(None)) {
+                let object = subject.object().filter(|_| matches!(changed, Ok(Some(true))));
+                self.attempt.cx.passed_by(Stage::Mutate, || named(hook), object);
+            }
+            let Some(changed) = changed? else { continue };
             if changed {
                 has_changed = true;
                 again.due.extend(again.asked.drain());

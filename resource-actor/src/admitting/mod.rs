@@ -306,6 +306,7 @@ impl<'a> Admitting<'a> {
                 self.handle.open_for_create(self.attempt.rules, self.target, new, self.options).await?;
                 if let Some(before) = admitted.as_ref().filter(|before| Arc::ptr_eq(&before.spec, spec)) {
                     new.object = before.object.clone();
+                    cx.passed_by(Stage::Mutate, || "as in the attempt before".to_owned(), Some(&new.object));
                     self.made.store(before.made, Ordering::Relaxed);
                     self.has_waited.store(true, Ordering::Relaxed);
                     if self.attempt.strip {
