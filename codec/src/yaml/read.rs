@@ -18,7 +18,7 @@ use crate::STRICT_ERRORS_MAX;
 /// of aliases to aliases would unfold to gigabytes; a body itself has at most 3 MiB.
 const ALIAS_COST_MAX: usize = 8 << 20;
 /// The most that they may add to a short one: this, and so much for each byte. Its reader has as much time as its bytes cost.
-const ALIAS_COST_FLAT: usize = 64 << 10;
+const ALIAS_COST_FLAT: usize = 8 << 10;
 const ALIAS_COST_PER_BYTE: usize = 128;
 
 /// A document of a text.
