@@ -32,7 +32,12 @@ pub(crate) fn check(call: &Call<'_>, query: &WriteOptions) -> Result<(), Request
     if !query.explain || writes_object && !call.spec.strategy.answers_creates() {
         return Ok(());
     }
-    Err(RequestError::BadRequest("explain is only for writes of objects and of their status".to_owned()))
+    Err(unexplained())
+}
+
+/// The refusal of a request that asks for an explanation and has none.
+pub(crate) fn unexplained() -> RequestError {
+    RequestError::BadRequest("explain is only for writes of objects and of their status".to_owned())
 }
 
 /// The stages of a write, with the code and the result that it would have had.

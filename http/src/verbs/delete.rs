@@ -16,6 +16,7 @@ use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::collector::Collector;
 use crate::cost;
+use crate::explained::unexplained;
 use crate::negotiate::{Accepted, Shape, body_format};
 use crate::query::{DeleteOptions, ListOptions};
 use crate::reply::{deprecation, list_reply};
@@ -33,10 +34,7 @@ const DELETE_AT_ONCE: usize = 64;
 async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOptions, Vec<String>), Failure> {
     // It is a mistake that would cost an object.
     if call.query.get("explain").is_some_and(|value| !value.is_empty()) {
-        return Err(RequestError::BadRequest(
-            "explain is only for writes of objects and of their status".to_owned(),
-        )
-        .into());
+        return Err(unexplained().into());
     }
     let bytes = plain_body(call, payload).await?;
     dear(cost::parse(bytes.len())).await?;
