@@ -130,7 +130,8 @@ fn text(name: &str, explanation: &Value) -> String {
         let line = format!("  {:<18} {time:>12}  {}", stage.text_at(&["stage"]), stage.text_at(&["by"]));
         let _ = writeln!(text, "{}", line.trim_end());
         for change in list(&stage, "changes") {
-            let (op, path) = (change.text_at(&["op"]), change.text_at(&["path"]));
+            // Whoever wrote the object may have chosen the path, and a terminal obeys some signs.
+            let (op, path) = (change.text_at(&["op"]), printable(change.text_at(&["path"])));
             let line =
                 format!("      {op:<7} {path}  {}", change.get("value").map(shortened).unwrap_or_default());
             let _ = writeln!(text, "{}", line.trim_end());
@@ -142,9 +143,14 @@ fn text(name: &str, explanation: &Value) -> String {
     text
 }
 
+/// Without signs that do not print.
+fn printable(text: &str) -> String {
+    text.chars().map(|sign| if sign.is_control() { char::REPLACEMENT_CHARACTER } else { sign }).collect()
+}
+
 /// As JSON, in one line.
 fn shortened(value: &Value) -> String {
-    let text = value.to_string();
+    let text = printable(&value.to_string());
     match text.char_indices().nth(VALUE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
@@ -162,13 +168,13 @@ mod tests {
             r#"{{"code": 403, "attempts": 2, "result": {{"message": "denied"}}, "stages": [
                 {{"stage": "decode", "microseconds": 12}},
                 {{"stage": "admit (mutating)", "by": "webhook a of b", "microseconds": 1234, "omitted": 3, "changes": [
-                    {{"op": "add", "path": "/spec/a", "value": "{long}"}}, {{"op": "remove", "path": "/spec/b"}}]}}]}}"#
+                    {{"op": "add", "path": "/spec/a", "value": "{long}"}}, {{"op": "remove", "path": "/spec/\u001bb"}}]}}]}}"#
         );
         let explanation = kindom_api::json::parse(explanation.as_bytes()).unwrap();
         let shown = text("ox.farm.io/bo", &explanation);
         let expected = format!(
             "ox.farm.io/bo would be refused: 403 denied\n  attempts: 2\n  decode                 0.012 ms\n  \
-             admit (mutating)       1.234 ms  webhook a of b\n      add     /spec/a  \"{}…\n      remove  /spec/b\n      \
+             admit (mutating)       1.234 ms  webhook a of b\n      add     /spec/a  \"{}…\n      remove  /spec/\u{fffd}b\n      \
              and 3 more changes\n",
             &long[..99]
         );
