@@ -18,6 +18,7 @@ use tokio::time::timeout_at;
 use crate::ResourceHandle;
 use crate::cost::{self, Spent};
 use crate::error::{ReadError, WriteError, refuse_loss};
+use crate::explanation::Explanation;
 use crate::handle::Freshness;
 use crate::panics::caught;
 use crate::quota::{Charges, Demand};
@@ -41,6 +42,9 @@ const GENERATED_NAME_TRIES: usize = 8;
 
 /// The holdings that a write tries to take before it asks for all that are held.
 const GUESSES_AT_HOLDINGS: usize = 8;
+
+/// The times that a write takes longer when each stage is compared with the one before.
+const EXPLAINED: u32 = 3;
 
 /// The most holdings that one write changes, so that every engine takes its transaction.
 const HOLDINGS_MAX: usize = 100;
@@ -340,9 +344,7 @@ impl Plans {
 
 /// The object that a plan is made on: a copy if it may be made `again`.
 fn planned_on(object: &mut Value, again: bool, options: &WriteOptions) -> Value {
-    if let Some(explanation) = &options.explanation {
-        explanation.plan_began(object);
-    }
+    options.record(|explanation| explanation.plan_began(object));
     if again { object.clone() } else { std::mem::take(object) }
 }
 
@@ -377,9 +379,7 @@ impl ResourceHandle {
         let none = Others::of(options.plugins.as_ref().map_or(Plugins::NONE, |plugins| plugins.on));
         loop {
             tracing::trace!("read the rules and the object, and plan");
-            if let Some(explanation) = &options.explanation {
-                explanation.attempt_began();
-            }
+            options.record(Explanation::attempt_began);
             // Of the object as it is now: what was converted before has lost a race.
             let mut conversions = Conversions::default();
             let freshness = plans.next()?;
@@ -388,8 +388,7 @@ impl ResourceHandle {
             if rules.spec.strategy.has_holdings() && allocation.seed.is_empty() {
                 allocation.seed = self.deps().entropy.uuid_v4();
             }
-            let explanation = options.explanation.as_deref();
-            let witness = explanation.map(|explanation| explanation as &dyn Witness);
+            let witness = options.explanation.as_deref().map(|explanation| explanation as &dyn Witness);
             let cx = rules.context(target, &options.user, &allocation, &none, witness);
             refuse_without_part(&cx, target)?;
             let current = match &key {
@@ -405,19 +404,20 @@ impl ResourceHandle {
             }
             // A rule of the program's may take any time: nothing but this write may wait for it.
             let is_of_program = rules.spec.strategy.is_of_program();
-            let is_slow = is_of_program || explanation.is_some();
-            let of_rules = |estimate: Duration| if is_slow { estimate.max(DEAR) } else { estimate };
+            let of_rules = |estimate: Duration| match witness {
+                Some(_) => (estimate * EXPLAINED).max(DEAR),
+                None if is_of_program => estimate.max(DEAR),
+                None => estimate,
+            };
             dear(of_rules(estimate)).await?;
             let mut spent = Spent::new(self.cost(), bytes);
-            if explanation.is_some() {
+            if witness.is_some() {
                 spent = spent.unlearned();
             }
             let again = rules.spec.webhook().is_some();
             let mut run = (options.deadline, estimate);
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
-                if let Some(explanation) = explanation {
-                    explanation.desire_began();
-                }
+                options.record(Explanation::desire_began);
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });
             let mut desired = desired.await?;
@@ -446,9 +446,7 @@ impl ResourceHandle {
             }
             let cx = RuleContext { others: others_of_changed.as_ref().unwrap_or(&others), ..cx };
             let attempt = Attempt { cx: &cx, ..attempt };
-            if let Some(explanation) = explanation {
-                explanation.plans_follow();
-            }
+            options.record(Explanation::plans_follow);
             let may_exist = matches!(&desired, Desired::Create(new) if new.instead_of_update);
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             // No webhook could be shown what is no object.
@@ -618,8 +616,8 @@ impl ResourceHandle {
             (Some(quotas), Some(demand)) => self.charges(quotas, demand, options.deadline).await?,
             _ => Charges::default(),
         };
-        if let (Some(explanation), false) = (&options.explanation, charges.compares.is_empty()) {
-            explanation.passed(Stage::Judge, "ResourceQuota", None);
+        if !charges.compares.is_empty() {
+            options.record(|explanation| explanation.passed(Stage::Judge, "ResourceQuota", None));
         }
         let taken = |effect: &Effect| match (&created_name, effect) {
             (Some((name, generated)), Effect::Create(planned)) => {

@@ -83,6 +83,7 @@ impl Explanation {
         let mut record = self.record.lock();
         record.stages.clear();
         record.object = Value::Null;
+        record.room = BYTES_MAX;
     }
 
     /// The desired state is complete, and plans of it follow.

@@ -66,6 +66,13 @@ impl WriteOptions {
         }
     }
 
+    /// Tells the record of the write's stages, if there is one.
+    pub(crate) fn record(&self, tell: impl FnOnce(&Explanation)) {
+        if let Some(explanation) = &self.explanation {
+            tell(explanation);
+        }
+    }
+
     /// # Errors
     /// [`WriteError::Unavailable`] once the deadline has passed.
     pub(crate) fn refuse_if_late(&self) -> Result<(), WriteError> {

@@ -231,6 +231,8 @@ async fn a_refused_write_tells_how_far_it_came() {
     client
         .post(&things(), &object(GROUP, "Thing", "kept", json!({"size": 1, "words": {"hidden": "yes"}})))
         .await
+        .unwrap()
+        .expect_status(201)
         .unwrap();
     let mut other = object(GROUP, "Other", "kept", json!({"size": 1}));
     other["metadata"]["resourceVersion"] = json!("1");
@@ -371,6 +373,7 @@ async fn an_older_form_is_compared_in_its_own() {
             "{stage}: {changed:?}"
         );
     }
+    assert_eq!(changes(&patch, "manage", "").len(), 1);
     assert_eq!(patch["result"]["apiVersion"], "apiextensions.k8s.io/v1beta1");
 }
 
@@ -389,4 +392,25 @@ async fn warnings_come_with_an_explanation() {
     };
     eventually("a write warns", async || warns(json!({"size": 1, "unknown": 1})).await).await;
     warns(json!({"size": 101, "unknown": 1})).await.expect("a refused write warns");
+}
+
+/// An object that is too large with its managedFields is planned once more without them.
+#[tokio::test]
+async fn a_second_attempt_tells_what_the_first_one_changed() {
+    let (_server, client) = started().await;
+    with_policies(&client).await;
+    let path = format!("{}?{EXPLAIN}", things());
+    let explain = async |letters: usize| {
+        let words = json!({"size": 1, "colour": "x".repeat(letters)});
+        explained(client.post(&path, &object(GROUP, "Thing", "one", words)).await)
+    };
+    let most = 1_572_864;
+    let beyond = explain(most).await["result"]["message"].as_str().unwrap().to_owned();
+    let bytes: usize =
+        beyond.split(' ').find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("{beyond}"));
+    let fits = explain(most - (bytes - most)).await;
+    assert_eq!((&fits["code"], &fits["attempts"]), (&json!(201), &json!(2)), "{}", fits["result"]["message"]);
+    assert_eq!(fits["result"]["metadata"].get("managedFields"), None);
+    let before = changes(&fits, "admit (mutating)", "as in the attempt before");
+    assert!(before.contains(&r#"add /spec/words {"policy":"was here"}"#.to_owned()), "{before:?}");
 }
