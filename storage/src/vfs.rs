@@ -140,7 +140,7 @@ impl Vfs for Disk {
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
+            Ok(()) => Ok(Some(Box::new(DiskLock(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -169,6 +169,18 @@ impl Vfs for Disk {
 
     fn folder(&self, dir: &Path) -> io::Result<Arc<dyn VfsFolder>> {
         Ok(Arc::new(DiskFolder(File::open(dir)?)))
+    }
+}
+
+/// Gives the lock up when it is dropped. That the file is closed is not enough: a child process that has not come to its
+/// `exec` yet has the same open file, and would hold the lock on.
+#[derive(Debug)]
+struct DiskLock(File);
+
+impl Drop for DiskLock {
+    fn drop(&mut self) {
+        // Closing gives it up as well, only later.
+        let _ = self.0.unlock();
     }
 }
 
@@ -265,5 +277,19 @@ mod tests {
         assert_eq!(made(&there.path().join("a/d")), [there.path().join("a")]);
         let refused = create_dirs(&there.path().join("x"), |_| Err(io::Error::other("planned")));
         assert_eq!(refused.unwrap_err().to_string(), "planned");
+    }
+
+    #[test]
+    fn a_lock_is_given_up_while_a_child_has_the_file_open() {
+        let there = tempfile::tempdir().unwrap();
+        let path = there.path().join("lock");
+        let file = File::create(&path).unwrap();
+        file.try_lock().unwrap();
+        // As `fork` gives it to a child.
+        let _of_a_child = file.try_clone().unwrap();
+        let lock = DiskLock(file);
+        assert!(Disk.lock(&path).unwrap().is_none());
+        drop(lock);
+        assert!(Disk.lock(&path).unwrap().is_some());
     }
 }
