@@ -29,6 +29,7 @@ mod follower;
 pub mod garbage;
 pub mod holdings;
 mod namespace;
+pub mod policy_status;
 mod progress;
 pub mod provision;
 pub mod quotas;

@@ -12,13 +12,10 @@ use std::time::Duration;
 use actix_web::http::header;
 use kindom_api::{Value, json, object};
 use kindom_codec::Format as Written;
-use kindom_objects::{Declared, Subresource, TypeSpec};
+use kindom_objects::TypeSpec;
 use kindom_registry_actor::GroupRoutes;
 use kindom_resource_actor::ResourceHandle;
-use kindom_schema::openapi::{
-    DeclaredEndpoint, Document, Format, GroupVersionDoc, RemoteDoc, TypeDoc, preserves_unknown_fields,
-    selectable_fields, structural_schema,
-};
+use kindom_schema::openapi::{Document, Format, GroupVersionDoc, RemoteDoc, TypeDoc};
 use sha2::{Digest as _, Sha512};
 
 use crate::RequestError;
@@ -56,27 +53,7 @@ impl Described {
         &'a self,
         registration: &'a Value,
     ) -> impl Iterator<Item = (GroupVersionDoc<'a>, TypeDoc<'a>)> {
-        let spec = &*self.spec;
-        self.versions.iter().map(move |version| {
-            let doc = TypeDoc {
-                plural: &spec.names.plural,
-                kind: &spec.names.kind,
-                list_kind: &spec.names.list_kind,
-                namespaced: spec.namespaced(),
-                schema: structural_schema(registration, version),
-                preserve_unknown_fields: preserves_unknown_fields(registration),
-                status: spec.subresources(version).any(|of| of == Subresource::Status),
-                scale: spec.subresources(version).any(|of| of == Subresource::Scale),
-                declared: declared(spec, version),
-                selectable_fields: selectable_fields(registration, version),
-                built_in: spec.is_typed(),
-                only_created: spec.strategy.answers_creates(),
-                clears: spec.strategy.allows_delete_collection(),
-                declaration: spec.version(version).and_then(|v| v.declared).map(Declared::declaration),
-                strategic_merge_patch: spec.strategy.go_type(spec, version).is_some(),
-            };
-            (GroupVersionDoc { group: &spec.group, version }, doc)
-        })
+        self.versions.iter().map(|version| self.spec.published(version, registration))
     }
 
     /// Hashes everything that the type's description depends on.
@@ -96,17 +73,6 @@ impl Described {
             ));
         }
     }
-}
-
-/// The subresources that a registration declares, with their verbs.
-fn declared<'s>(spec: &'s TypeSpec, version: &'s str) -> Vec<DeclaredEndpoint<'s>> {
-    let declared = spec.subresources(version).filter(|of| matches!(of, Subresource::Declared(_)));
-    let endpoint = |of: Subresource| DeclaredEndpoint {
-        name: of.name().to_owned(),
-        verbs: spec.verbs_of(version, of),
-        is_part: spec.part(version, of).is_some(),
-    };
-    declared.map(endpoint).collect()
 }
 
 /// A part of a document.

@@ -34,6 +34,7 @@ func main() {
 	serve := flag.String("serve", "", "record nothing: write a kubeconfig to this file and serve until interrupted")
 	cases := flag.String("cases", "", "record nothing: answer the cases of this folder, one by one")
 	stored := flag.String("stored", "", "record nothing else: what the server stores and reads, as this folder's setup.json says")
+	types := flag.String("types", "", "record nothing else: the warnings about the types in this folder's policies; with -kube-apiserver")
 	kubeAPIServer := flag.String("kube-apiserver", "", "record the answers of this kube-apiserver in place of those of the stand-alone server")
 	disabled := flag.String("disable-admission-plugins", "ServiceAccount,StorageObjectInUseProtection", "the plugins that kube-apiserver runs without")
 	verbose := flag.Bool("verbose", false, "print the server's log")
@@ -58,6 +59,9 @@ func main() {
 		}
 		if *cases != "" {
 			return answerCases(*cases, base, client)
+		}
+		if *types != "" {
+			return recordTypes(*types, *kubeAPIServer, base, client)
 		}
 		return record(*scripts, *out, *only, *kubeAPIServer, base, client)
 	})

@@ -85,8 +85,13 @@ impl ServerOptions {
     /// Runs no controller, so that nothing is written but what clients write.
     #[must_use]
     pub fn quiet(self) -> Self {
-        let controllers =
-            ["garbage-collector", "root-ca-certificate-publisher", "serviceaccount", "serviceaccount-token"];
+        let controllers = [
+            "garbage-collector",
+            "root-ca-certificate-publisher",
+            "serviceaccount",
+            "serviceaccount-token",
+            "validatingadmissionpolicy-status",
+        ];
         let without: Vec<String> = controllers.iter().map(|name| format!("-{name}-controller")).collect();
         self.args(&[&format!("--controllers=*,{}", without.join(","))])
     }

@@ -30,6 +30,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod plugins;
 mod propagation;
+mod published;
 pub mod registration;
 pub mod render;
 pub mod review;

@@ -448,8 +448,8 @@ pub(crate) struct Serve {
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) enable_garbage_collector: bool,
     /// The controllers that run: * for all, -NAME for all but this one. There are
-    /// garbage-collector-controller, resourcequota-controller, root-ca-certificate-publisher-controller, serviceaccount-controller and
-    /// serviceaccount-token-controller.
+    /// garbage-collector-controller, resourcequota-controller, root-ca-certificate-publisher-controller, serviceaccount-controller,
+    /// serviceaccount-token-controller and validatingadmissionpolicy-status-controller.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", default_value = "*", value_parser = controller, allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
     /// The built-in kinds that are served beside namespaces and registrations.
@@ -747,8 +747,17 @@ pub(crate) const SERVICE_ACCOUNT: &str = "serviceaccount-controller";
 /// The controller that fills in the token secrets of service accounts.
 pub(crate) const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller";
 
-const CONTROLLERS: [&str; 5] =
-    [GARBAGE_COLLECTOR, RESOURCE_QUOTA, ROOT_CA_PUBLISHER, SERVICE_ACCOUNT, SERVICE_ACCOUNT_TOKEN];
+/// The controller that checks the types of expressions of policies.
+pub(crate) const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
+
+const CONTROLLERS: [&str; 6] = [
+    GARBAGE_COLLECTOR,
+    RESOURCE_QUOTA,
+    ROOT_CA_PUBLISHER,
+    SERVICE_ACCOUNT,
+    SERVICE_ACCOUNT_TOKEN,
+    POLICY_STATUS,
+];
 
 /// The name of a controller that is to run, or not to.
 fn controller(text: &str) -> Result<String, String> {

@@ -13,7 +13,7 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processor
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
-    endpoints, expiry, garbage, holdings, provision, quotas, service_cidr, storage_version,
+    endpoints, expiry, garbage, holdings, policy_status, provision, quotas, service_cidr, storage_version,
 };
 use kindom_http::{
     Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, WebhookMetrics, serve,
@@ -49,7 +49,7 @@ use crate::accounts;
 use crate::advertised::advertised;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
-use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, RESOURCE_QUOTA, Serve, runs};
+use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, Serve, runs};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
@@ -363,6 +363,10 @@ async fn serving(
     };
     if let Some(quotas) = quotas.as_ref().filter(|_| runs(&options.controllers, RESOURCE_QUOTA)) {
         quotas::start(&registry, quotas, options.max_object_bytes)?;
+    }
+    if profile > kinds::Profile::Minimal && runs(&options.controllers, POLICY_STATUS) {
+        let policies = of_plural("validatingadmissionpolicies")?;
+        policy_status::start(&registry, &policies, options.max_object_bytes)?;
     }
     let tokens = match profile {
         kinds::Profile::Minimal => None,

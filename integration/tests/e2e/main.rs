@@ -107,6 +107,7 @@ mod support;
 mod taken_over;
 mod test_control_plane;
 mod tokens;
+mod type_checking;
 mod typed;
 mod webhook;
 mod websocket;

@@ -7,12 +7,14 @@ use kindom_cel::ast::{Ast, Kind as Node, Literal, operators};
 use kindom_cel::check::{Checked, Reference, check, check_patch};
 use kindom_cel::decl::{Decl, Kind, Object};
 use kindom_cel::eval::Program;
-use kindom_cel::parse::{Issues, parse};
+use kindom_cel::parse::{Issue, Issues, parse};
 use kindom_cel::types::Type;
 use kindom_cel::value::message::JSON_PATCH;
 
 /// The places of some variables. Every expression has those before [`slot::COUNT`], declared or not, as [`TYPES`] has them.
 pub(super) mod slot {
+    pub(super) const OBJECT: usize = 0;
+    pub(super) const OLD_OBJECT: usize = 1;
     pub(in crate::admission) const PARAMS: usize = 4;
     pub(in crate::admission) const AUTHORIZER: usize = 5;
     pub(in crate::admission) const REQUEST_RESOURCE: usize = 6;
@@ -109,9 +111,19 @@ impl Expression {
     }
 }
 
+/// The types of the objects that expressions are about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Subjects {
+    /// That of `object` and `oldObject`.
+    pub(crate) object: Type,
+    pub(crate) params: Type,
+}
+
 /// A compiler of expressions that share composed variables, which it is given one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Composition {
+    /// Those of expressions that are only checked; without, the objects may be any.
+    subjects: Option<Subjects>,
     /// There are parameters.
     has_params: bool,
     /// `variables` is declared.
@@ -128,6 +140,31 @@ impl Composition {
     /// Without variables yet; expressions may name parameters, or variables that are composed.
     pub(crate) fn new(has_params: bool, composes: bool) -> Self {
         Self { has_params, composes, ..Self::default() }
+    }
+
+    /// For expressions about objects of known types, whose [`issues`](Self::issues) are looked for.
+    pub(crate) fn of_types(has_params: bool, subjects: Subjects) -> Self {
+        Self { subjects: Some(subjects), ..Self::new(has_params, true) }
+    }
+
+    /// Adds a variable for expressions whose issues are looked for.
+    pub(crate) fn declare(&mut self, name: &str, source: &str) {
+        let found = self.checked(source);
+        let decl = found.map(|checked| decl_of(checked.result())).unwrap_or_default();
+        self.by_name.insert(name.to_owned(), (0, decl));
+    }
+
+    /// The errors in the types of an expression, of which it may have any.
+    pub(crate) fn issues(&self, source: &str) -> Option<String> {
+        self.checked(source).err().map(|issues| Issues::new(source, issues).to_string())
+    }
+
+    fn checked(&self, source: &str) -> Result<Checked, Vec<Issue>> {
+        let ast = parse(source)?;
+        let named: BTreeSet<&str> = fields_named(&ast).into_iter().map(|(_, name)| name).collect();
+        let named: Vec<Named> = named.into_iter().filter_map(|name| self.named(name)).collect();
+        let declarations = self.declarations(&named, true);
+        check(ast, &declarations)
     }
 
     /// Adds a variable, which later expressions may name, even if its own does not compile.
@@ -219,9 +256,21 @@ impl Composition {
         // No name is empty.
         let declared = |is_declared: bool, name| if is_declared { name } else { "" };
         let mut variables: Vec<(&str, Type)> = TYPES.to_vec();
-        for (place, is_declared) in
-            [(slot::PARAMS, self.has_params), (slot::AUTHORIZER, may_ask), (slot::REQUEST_RESOURCE, may_ask)]
-        {
+        if let Some(Subjects { object, params }) = &self.subjects {
+            for (place, known) in [(slot::OBJECT, object), (slot::OLD_OBJECT, object), (slot::PARAMS, params)]
+            {
+                if let Some((_, of)) = variables.get_mut(place) {
+                    *of = known.clone();
+                }
+            }
+        }
+        // Upstream's checker has no resource of the request (`buildEnvSet`).
+        let has_resource = may_ask && self.subjects.is_none();
+        for (place, is_declared) in [
+            (slot::PARAMS, self.has_params),
+            (slot::AUTHORIZER, may_ask),
+            (slot::REQUEST_RESOURCE, has_resource),
+        ] {
             if let Some((name, _)) = variables.get_mut(place) {
                 *name = declared(is_declared, name);
             }

@@ -17,6 +17,7 @@ mod request;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod type_checking;
 
 pub use answer::{Answer, read};
 pub(crate) use condition::check_condition;
@@ -29,6 +30,7 @@ pub(crate) use policy::Compiled as CompiledPolicy;
 pub use policy::{Binding, Enforcement, Finding, ParamRef, Policy};
 pub use refusal::AdmissionRefusal;
 pub use request::{review, review_request};
+pub use type_checking::{ExpressionWarning, KnownTypes, type_warnings};
 
 use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value};
 pub use kindom_cel::library::authorization::{Check, CheckedOn, Checks, Decision};

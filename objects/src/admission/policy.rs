@@ -268,11 +268,11 @@ impl Validation {
     }
 }
 
-fn has_params(spec: &Value) -> bool {
+pub(super) fn has_params(spec: &Value) -> bool {
     spec.get("paramKind").is_some_and(|kind| !kind.is_null())
 }
 
-fn param_kind(spec: &Value) -> GroupVersionKind {
+pub(super) fn param_kind(spec: &Value) -> GroupVersionKind {
     let text = |field| spec.text_at(&["paramKind", field]);
     let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
     GroupVersionKind::new(group, version, text("kind"))

@@ -10,6 +10,7 @@
 mod built_in;
 mod declared;
 mod document;
+mod expressions;
 mod json_schema;
 mod messages;
 mod operations;
@@ -25,6 +26,7 @@ use kindom_api::{Value, object};
 pub(crate) use built_in::{BuiltInType, models};
 pub(crate) use declared::whole;
 pub use document::{Document, Format};
+pub use expressions::type_of_objects;
 pub use json_schema::{json_schema, json_schema_of};
 pub use remote::RemoteDoc;
 

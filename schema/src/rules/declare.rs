@@ -103,6 +103,11 @@ fn step(schema: &Value, name: &mut Name, step: &str) -> Option<Decl> {
     decl
 }
 
+/// The declaration of a schema under a name of its own; see [`Declared::new`].
+pub(crate) fn declaration(schema: &Value, is_root: bool, name: &str) -> Option<Decl> {
+    below(schema, is_root, &mut Name { text: name.to_owned(), cut: 0 })
+}
+
 fn below(schema: &Value, is_root: bool, name: &mut Name) -> Option<Decl> {
     let plain = |ty: Type, min_serialized_size: u64, max_elements: u64| {
         Some(Decl { kind: Kind::Plain(ty), max_elements, min_serialized_size })

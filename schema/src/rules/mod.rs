@@ -14,6 +14,8 @@ pub(crate) mod shape;
 
 use kindom_cel::eval::Program;
 
+pub(crate) use declare::declaration;
+
 /// The rules of one node.
 #[derive(Debug)]
 pub(crate) struct Expressions {
