@@ -3,6 +3,7 @@
 //!
 //! Source: `pkg/controller/validatingadmissionpolicystatus/controller.go` (1.37).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -11,7 +12,7 @@ use kindom_actor_kit::{Deadline, Reconciler, StartError};
 use kindom_api::{GroupVersionKind, Value, object};
 use kindom_objects::admission::{ExpressionWarning, KnownTypes, type_warnings};
 use kindom_objects::{Subresource, TypeSpec};
-use kindom_registry_actor::{GroupRoutes, RegistryHandle, RouteTable};
+use kindom_registry_actor::{RegistryHandle, RouteTable};
 use kindom_resource_actor::{Apply, ResourceHandle, Target, WriteOptions};
 use kindom_storage::StoredValue;
 use tokio::task::spawn_blocking;
@@ -66,9 +67,9 @@ impl PolicyChecks {
         if generation <= number(&["status", "observedGeneration"]) {
             return Ok(());
         }
-        let types = Served(self.registry.routes().table());
+        let table = self.registry.routes().table();
         // Far from the threads of actors: all expressions for all kinds take a while.
-        let warnings = spawn_blocking(move || type_warnings(&policy, &types)).await;
+        let warnings = spawn_blocking(move || type_warnings(&policy, &Served::new(table))).await;
         let warnings = warnings.map_err(|lost| ReconcileError::Lost(lost.to_string()))?;
         self.write(name, generation, warnings).await
     }
@@ -103,28 +104,41 @@ impl PolicyChecks {
 }
 
 /// The types that are served.
-struct Served(Arc<RouteTable>);
+struct Served {
+    table: Arc<RouteTable>,
+    /// By their plural and singular names, without regard to case; of each, in the order of their groups.
+    by_name: BTreeMap<String, Vec<Arc<TypeSpec>>>,
+}
+
+impl Served {
+    fn new(table: Arc<RouteTable>) -> Self {
+        let mut types: Vec<Arc<TypeSpec>> =
+            table.groups().flat_map(|(_, types)| types.values()).filter_map(ResourceHandle::spec).collect();
+        types.sort_by(|a, b| a.group.cmp(&b.group));
+        let mut by_name = BTreeMap::<String, Vec<Arc<TypeSpec>>>::new();
+        for spec in types {
+            let names =
+                BTreeSet::from([&spec.names.plural, &spec.names.singular].map(|name| name.to_lowercase()));
+            for name in names {
+                by_name.entry(name).or_default().push(Arc::clone(&spec));
+            }
+        }
+        Self { table, by_name }
+    }
+}
 
 impl KnownTypes for Served {
     type Found = Arc<TypeSpec>;
 
     fn named(&self, group: &str, version: &str, resource: &str) -> Vec<Arc<TypeSpec>> {
-        let of_group =
-            |types: &GroupRoutes| types.values().filter_map(ResourceHandle::spec).collect::<Vec<_>>();
-        let mut found = match group {
-            "" => self.0.groups().flat_map(|(_, types)| of_group(types)).collect(),
-            group => self.0.group(group).map(of_group).unwrap_or_default(),
+        let named = self.by_name.get(&resource.to_lowercase()).into_iter().flatten();
+        let is_meant = |spec: &&Arc<TypeSpec>| {
+            (group.is_empty() || spec.group == group) && spec.version(version).is_some_and(|of| of.served)
         };
-        found.retain(|spec| {
-            let names = [&spec.names.plural, &spec.names.singular];
-            let is_named = names.into_iter().any(|name| name.eq_ignore_ascii_case(resource));
-            is_named && spec.version(version).is_some_and(|of| of.served)
-        });
-        found.sort_by(|a, b| a.group.cmp(&b.group));
-        found
+        named.filter(is_meant).cloned().collect()
     }
 
     fn of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<TypeSpec>> {
-        self.0.of_kind(kind)?.spec()
+        self.table.of_kind(kind)?.spec()
     }
 }
