@@ -28,6 +28,7 @@ use crate::kinds::resource_quota::measure::QuotaMeasure;
 use crate::metadata::keep_reset;
 use crate::names::{Names, Scope};
 use crate::object::Translated;
+use crate::parameters::ParameterRead;
 use crate::plugins::{Look, Others};
 use crate::propagation::Propagation;
 use crate::registration::{
@@ -768,6 +769,11 @@ pub trait Strategy: Send + Sync {
     /// `true` if a DELETE of a whole collection is served.
     fn allows_delete_collection(&self) -> bool {
         true
+    }
+
+    /// The parameters that the server reads for whoever writes this state of an object, once it is valid.
+    fn parameters_read(&self, _object: &Value, _old: Option<&Value>) -> Option<ParameterRead> {
+        None
     }
 
     /// The reason why this object may not be deleted at all.

@@ -26,6 +26,7 @@ pub mod metadata;
 mod names;
 mod object;
 pub mod owner_references;
+pub mod parameters;
 pub mod pipeline;
 pub mod plan;
 pub mod plugins;

@@ -274,6 +274,15 @@ impl ConfiguredPolicies {
         Self { policies: Configured::new(policies, is_off), bindings: Configured::new(bindings, is_off) }
     }
 
+    /// A policy as it is stored.
+    pub(crate) async fn policy(
+        &self,
+        name: &str,
+        deadline: Deadline,
+    ) -> Result<Option<Arc<StoredObject>>, ReadError> {
+        self.policies.handle.get(name, deadline).await
+    }
+
     /// The policies that are bound now; `None` if there are none.
     pub(crate) async fn bound(&self, deadline: Deadline) -> Result<Option<BoundPolicies>, WriteError> {
         let Some(bindings) = self.bindings.current(deadline).await? else { return Ok(None) };

@@ -2,6 +2,7 @@
 //!
 //! Sources: apiserver `pkg/admission/chain.go`, `pkg/admission/reinvocation.go` (1.37).
 
+mod authors;
 mod changes;
 mod forms;
 mod hooks;

@@ -201,6 +201,9 @@ impl ResourceHandle {
                 spent.finished();
             }
             drop(spent);
+            if !deletes && let Some(asked) = self.parameters_asked(&attempt, &step, target, options) {
+                asked.await?;
+            }
             is_counted = is_counted || deletes || self.count_event(&rules.spec, &step, target, options)?;
             if let Some(admitting) = admitting.as_ref().filter(|_| is_judged) {
                 Box::pin(admitting.judge(deletes, &step, &mut conversions)).await?;

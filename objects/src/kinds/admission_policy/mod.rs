@@ -18,9 +18,11 @@ use crate::kinds::generation;
 use crate::kinds::metadata_update;
 use crate::kinds::status::{is_of_status, keep_metadata, keep_other_part, reset};
 use crate::kinds::table_column;
+use crate::parameters::ParameterRead;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
 mod mutating;
+mod parameters;
 mod rules;
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
@@ -243,6 +245,10 @@ impl Strategy for Policies {
         }
     }
 
+    fn parameters_read(&self, policy: &Value, old: Option<&Value>) -> Option<ParameterRead> {
+        parameters::of_policy(policy, old)
+    }
+
     fn fill_defaults(&self, policy: &mut Value) {
         let Some(spec) = present_mut(policy, "spec") else { return };
         default_nil(spec, "failurePolicy", "Fail");
@@ -317,6 +323,10 @@ impl Strategy for PolicyBindings {
 
     fn allows_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn parameters_read(&self, binding: &Value, _: Option<&Value>) -> Option<ParameterRead> {
+        parameters::of_binding(self.0, binding)
     }
 
     fn fill_defaults(&self, binding: &mut Value) {
