@@ -26,8 +26,8 @@ pub(crate) enum ReconcileError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Drain(#[from] DrainError),
-    #[error("a step: {0}")]
-    Lost(String),
+    #[error("checking types: {0}")]
+    TypeCheck(String),
     #[error("the registration can't be read, so its objects can't be deleted")]
     Unreadable,
 }

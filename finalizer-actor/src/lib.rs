@@ -1,7 +1,8 @@
 //! Empties types and namespaces that are being deleted, and brings the objects of a type to its storage version
 //! (`storage_version`). Makes what every namespace has (`provision`), keeps the endpoints of the Service `kubernetes` (`endpoints`)
 //! and the ServiceCIDR of that name (`service_cidr`), and fills in the token secrets of service accounts (`account_secrets`).
-//! Deletes events some time after their last write (`expiry`). Keeps the statuses of quotas (`quotas`).
+//! Deletes events some time after their last write (`expiry`). Keeps the statuses of quotas (`quotas`) and of
+//! policies (`policy_status`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
 //! of both; and takes versions out of `status.storedVersions`.

@@ -52,7 +52,7 @@ func recordTypes(folder, binary, base string, client *http.Client) error {
 		}
 	}
 	config := &rest.Config{Host: base}
-	found, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func recordTypes(folder, binary, base string, client *http.Client) error {
 		return err
 	}
 	checker := &validating.TypeChecker{
-		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: found},
-		RestMapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)),
+		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: discoverer},
+		RestMapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)),
 	}
 	made, err := headerOf(binary)
 	if err != nil {
@@ -87,11 +87,11 @@ func recordTypes(folder, binary, base string, client *http.Client) error {
 		if err != nil {
 			return err
 		}
-		said := checker.Check(stored)
-		for i := range said {
-			said[i].Warning = unique.ReplaceAllString(said[i].Warning, "$1")
+		found := checker.Check(stored)
+		for i := range found {
+			found[i].Warning = unique.ReplaceAllString(found[i].Warning, "$1")
 		}
-		expected.Found = append(expected.Found, warnings{Policy: of.Name, Warnings: said})
+		expected.Found = append(expected.Found, warnings{Policy: of.Name, Warnings: found})
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -37,13 +37,15 @@ impl TypeSpec {
         (GroupVersionDoc { group: &self.group, version }, doc)
     }
 
-    /// The type that expressions see of objects of a version, by what is published of it; none if they cannot see them.
-    pub(crate) fn type_for_expressions(&self, version: &str) -> Option<Decl> {
-        // A registration that does not decode was never stored by kindom; without it any object is described.
-        let registration = self.registration.as_ref().and_then(|of| json::parse_own(of.object.json()).ok());
-        let registration = registration.unwrap_or_default();
+    /// The type that expressions see of objects of a version, by what is published of it, under a name for messages; none if it is
+    /// not known.
+    pub(crate) fn type_for_expressions(&self, version: &str, name: &str) -> Option<Decl> {
+        let registration = match &self.registration {
+            Some(of) => json::parse_own(of.object.json()).ok()?,
+            None => Value::Null,
+        };
         let (gv, doc) = self.published(version, &registration);
-        type_of_objects(&gv, &doc)
+        type_of_objects(&gv, &doc, name)
     }
 
     /// The subresources that a registration declares, with their verbs.

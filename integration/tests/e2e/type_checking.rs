@@ -4,7 +4,7 @@
 use kindom_integration::{Client, Server, ServerOptions, fingerprint};
 use serde_json::{Value, json};
 
-use crate::support::{register, until};
+use crate::support::{eventually, register, until};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const CASES: &str = "expectations/types";
@@ -26,8 +26,8 @@ fn about(group: &str, resources: &[&str], expressions: &[&str]) -> Value {
         {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["*"], "resources": resources}]}})
 }
 
-/// The policy, once its present generation was looked at.
-async fn looked_at(client: &Client, name: &str) -> Value {
+/// The policy, once its present generation was checked.
+async fn checked(client: &Client, name: &str) -> Value {
     until(client, POLICIES, name, |of| {
         of["metadata"]["generation"].is_i64()
             && of["status"]["observedGeneration"] == of["metadata"]["generation"]
@@ -39,8 +39,10 @@ async fn create(client: &Client, policy: &Value) {
     client.post(POLICIES, policy).await.unwrap().expect_status(201).unwrap();
 }
 
+/// Upstream tells the type of parameters from that of objects of the same kind by a number, which is cut out of its recorded names.
 fn warnings(policy: &Value) -> Value {
-    policy["status"]["typeChecking"]["expressionWarnings"].clone()
+    let text = policy["status"]["typeChecking"]["expressionWarnings"].to_string();
+    serde_json::from_str(&text.replace("params.ConfigMap", "ConfigMap")).unwrap()
 }
 
 /// As the checker of kube-controller-manager has them: fields and operators of built-in and registered kinds, parameters, variables,
@@ -60,24 +62,28 @@ async fn the_warnings_are_upstreams() {
     for of in policies {
         create(&client, &policy(of["name"].as_str().unwrap(), &of["spec"])).await;
     }
-    let mut wrong = Vec::new();
-    for of in expected["found"].as_array().unwrap() {
-        let found = looked_at(&client, of["policy"].as_str().unwrap()).await;
+    let (recorded, mut wrong) = (expected["found"].as_array().unwrap(), Vec::new());
+    for of in recorded {
+        let found = checked(&client, of["policy"].as_str().unwrap()).await;
         assert!(found["status"]["typeChecking"].is_object(), "{found}");
         if warnings(&found) != of["warnings"] {
             wrong.push(format!("{}: {:#} is not {:#}", of["policy"], warnings(&found), of["warnings"]));
         }
     }
-    assert!(policies.len() > 30 && wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        recorded.len() == policies.len() && recorded.len() > 30 && wrong.is_empty(),
+        "{}",
+        wrong.join("\n")
+    );
 }
 
-/// The status is an apply of the controller's; each new generation is looked at, and what the checker says changes no verdict.
+/// The status is an apply of the controller's; each new generation is checked, and the policy judges as it would without.
 #[tokio::test]
-async fn each_generation_is_looked_at() {
+async fn each_generation_is_checked() {
     let (server, client) = started().await;
     let wrong = about("apps", &["deployments"], &["object.spec.replicas > 'x'"]);
     server.kubectl_with(&["apply", "-f", "-"], &policy("replicas", &wrong).to_string()).await.unwrap();
-    let found = looked_at(&client, "replicas").await;
+    let found = checked(&client, "replicas").await;
     let text = warnings(&found)[0]["warning"].as_str().unwrap().to_owned();
     assert!(
         text.starts_with("apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload"),
@@ -87,8 +93,49 @@ async fn each_generation_is_looked_at() {
     let own = managers.iter().find(|of| of["manager"] == "validatingadmissionpolicy-status").unwrap();
     assert_eq!((&own["operation"], &own["subresource"]), (&json!("Apply"), &json!("status")));
 
-    let right = about("apps", &["deployments"], &["object.spec.replicas > 1"]);
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "replicas"}, "spec": {"policyName": "replicas", "validationActions": ["Deny"]}});
+    let bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
+    client.post(bindings, &binding).await.unwrap().expect_status(201).unwrap();
+    let deployment = ["create", "deployment", "web", "--image", "web"];
+    let refused = server.kubectl(&deployment).await.unwrap_err().to_string();
+    assert!(refused.contains("no such overload"), "{refused}");
+
+    let right = about("apps", &["deployments"], &["object.spec.replicas > 0"]);
     server.kubectl_with(&["apply", "-f", "-"], &policy("replicas", &right).to_string()).await.unwrap();
-    let found = looked_at(&client, "replicas").await;
+    let found = checked(&client, "replicas").await;
     assert_eq!((&found["status"]["observedGeneration"], warnings(&found)), (&json!(2), Value::Null));
+    eventually("the deployment is made", async || server.kubectl(&deployment).await.ok()).await;
+}
+
+/// A policy beside which its warnings do not fit has none; one beside which nothing fits is left alone, and holds up no others.
+#[tokio::test]
+async fn a_status_that_does_not_fit_is_left_out() {
+    let args = ["--profile=kubernetes", "--max-object-bytes=20000"];
+    let server = ServerOptions::default().args(&args).start().await.unwrap();
+    let client = server.client().unwrap();
+    let wrong = |name: &str, bytes: usize| {
+        let mut policy = policy(name, &about("apps", &["deployments"], &["object.spec.replicas > 'x'"]));
+        policy["metadata"]["annotations"] = json!({"filler": "a".repeat(bytes)});
+        policy
+    };
+    let stored = async |policy: &Value| {
+        create(&client, policy).await;
+        client
+            .get(&format!("{POLICIES}/{}", policy["metadata"]["name"].as_str().unwrap()))
+            .await
+            .unwrap()
+            .body
+            .len()
+    };
+    let without = stored(&wrong("measured", 0)).await;
+    checked(&client, "measured").await;
+    create(&client, &wrong("b-no-warnings", 20_000 - without - 400)).await;
+    let found = checked(&client, "b-no-warnings").await;
+    assert_eq!((warnings(&found), &found["status"]["typeChecking"]), (Value::Null, &json!({})));
+    create(&client, &wrong("a-nothing-fits", 20_000 - without - 20)).await;
+    create(&client, &wrong("c-after-it", 0)).await;
+    assert_ne!(warnings(&checked(&client, "c-after-it").await), Value::Null);
+    let left = client.get(&format!("{POLICIES}/a-nothing-fits")).await.unwrap().json();
+    assert_eq!(left["status"]["observedGeneration"], Value::Null);
 }

@@ -155,8 +155,8 @@ impl Composition {
     }
 
     /// The errors in the types of an expression, of which it may have any.
-    pub(crate) fn issues(&self, source: &str) -> Option<String> {
-        self.checked(source).err().map(|issues| Issues::new(source, issues).to_string())
+    pub(crate) fn issues(&self, source: &str) -> Option<Issues> {
+        self.checked(source).err().map(|issues| Issues::new(source, issues))
     }
 
     fn checked(&self, source: &str) -> Result<Checked, Vec<Issue>> {

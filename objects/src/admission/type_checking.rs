@@ -1,21 +1,29 @@
 //! The warnings about expressions of a policy whose types are wrong for the objects that it is about
 //! (`policy/validating/typechecking.go`, 1.37). They change nothing in how the policy judges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+use std::ops::Deref;
 
 use kindom_api::{GroupVersionKind, Value};
+use kindom_cel::parse::Issues;
 
 use super::environment::{Composition, Subjects};
 use super::policy::{has_params, param_kind};
 use crate::TypeSpec;
 
-/// The kinds of one rule that are looked at (`maxTypesToCheck`), and those of a policy, which upstream does not bound.
+/// The kinds of one rule that are looked for (`maxTypesToCheck`), and those of a policy, which upstream does not bound.
 const KINDS_OF_RULE_MAX: usize = 10;
-const KINDS_MAX: usize = 100;
+const KINDS_MAX: usize = 50;
 /// The bytes of expressions that are checked, of all kinds together: past them, kinds are left out.
 const CHECKED_BYTES_MAX: usize = 2 << 20;
-/// The bytes of all warnings of a policy, so that they fit beside it: those past them are left out.
-const WARNING_BYTES_MAX: usize = 128 << 10;
+/// The bytes of all issues, and of those of one expression and kind. Each issue shows its line, which may be long.
+const ISSUES_BYTES_MAX: usize = 64 << 10;
+const ISSUE_BYTES_MAX: usize = 8 << 10;
+/// The end of issues that are not all there.
+const CUT: &str = "… (cut)";
+/// The issues of the kinds that found no room.
+const LEFT_OUT: &str = "further warnings are left out\n";
 
 /// A warning about an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,14 +37,18 @@ pub struct ExpressionWarning {
 /// The types of the objects that a policy is about, and those of its parameters, as far as there are such types.
 pub trait KnownTypes {
     /// Something that has the rules of a type.
-    type Found: std::ops::Deref<Target = TypeSpec>;
+    type Found: Deref<Target = TypeSpec> + Clone;
 
-    /// The types whose resource has this name in a served version of a group; an empty group means any, as client-go's RESTMapper
-    /// has it.
-    fn named(&self, group: &str, version: &str, resource: &str) -> Vec<Self::Found>;
+    /// The types of this plural or singular name, of any group, in the order of their groups.
+    fn named(&self, resource: &str) -> Vec<Self::Found>;
 
     /// The type of a kind that is served.
     fn of_kind(&self, kind: &GroupVersionKind) -> Option<Self::Found>;
+
+    /// False once the check has taken too long: then kinds are left out.
+    fn has_time(&self) -> bool {
+        true
+    }
 }
 
 /// The warnings about the expressions of a `ValidatingAdmissionPolicy`, in their order.
@@ -45,45 +57,90 @@ pub fn type_warnings(policy: &Value, types: &impl KnownTypes) -> Vec<ExpressionW
     static NONE: Value = Value::Null;
     let spec = policy.get("spec").unwrap_or(&NONE);
     let expressions = expressions(spec);
-    let variables: Vec<(&str, &str)> = items(spec, "variables")
-        .iter()
-        .map(|of| (of.text_at(&["name"]), of.text_at(&["expression"])))
-        .collect();
-    let bytes: usize =
-        expressions.iter().map(|(_, of)| of.len()).chain(variables.iter().map(|(_, of)| of.len())).sum();
+    let variables = items(spec, "variables").iter();
+    let variables: Vec<(&str, &str)> =
+        variables.map(|of| (of.text_at(&["name"]), of.text_at(&["expression"]))).collect();
+    let sources = expressions.iter().map(|(_, source)| source.len());
+    let bytes: usize = sources.chain(variables.iter().map(|(_, source)| source.len())).sum();
     let has_params = has_params(spec);
     let param_kind = param_kind(spec);
     let params = types.of_kind(&param_kind).filter(|_| has_params);
-    let params = params.and_then(|of| of.type_for_expressions(&param_kind.version));
+    // Objects of one kind have two types, as upstream's have, whose names it tells apart by a number.
+    let name = format!("params.{}", param_kind.kind);
+    let params = params.and_then(|of| of.type_for_expressions(&param_kind.version, &name));
     let params = params.map(|decl| decl.to_type()).unwrap_or_default();
-    let mut issues: Vec<Vec<String>> = vec![Vec::new(); expressions.len()];
-    let kinds = kinds(spec, types);
+    let mut issues =
+        FoundIssues { of_expressions: vec![Vec::new(); expressions.len()], left: ISSUES_BYTES_MAX };
     let kinds_max = (CHECKED_BYTES_MAX / bytes.max(1)).max(1);
-    for (kind, of_kind) in kinds.into_iter().take(kinds_max) {
-        let object = of_kind.type_for_expressions(&kind.version).map(|decl| decl.to_type());
-        let subjects = Subjects { object: object.unwrap_or_default(), params: params.clone() };
+    for (kind, found) in kinds(spec, types).into_iter().take(kinds_max) {
+        if !types.has_time() {
+            break;
+        }
+        // Upstream leaves out kinds without a schema.
+        let Some(object) = found.type_for_expressions(&kind.version, &kind.kind) else { continue };
+        let subjects = Subjects { object: object.to_type(), params: params.clone() };
         let mut composition = Composition::of_types(has_params, subjects);
         for (name, source) in &variables {
             composition.declare(name, source);
         }
-        for ((_, source), found) in expressions.iter().zip(&mut issues) {
-            if let Some(text) = composition.issues(source) {
-                let GroupVersionKind { group, version, kind } = &kind;
-                found.push(format!("{group}/{version}, Kind={kind}: {text}\n"));
+        for (place, (_, source)) in expressions.iter().enumerate() {
+            if types.has_time()
+                && let Some(of_kind) = composition.issues(source)
+            {
+                issues.add(place, &kind, &of_kind);
             }
         }
     }
-    let mut left = WARNING_BYTES_MAX;
-    let warnings = expressions.into_iter().zip(issues).filter(|(_, issues)| !issues.is_empty());
-    let warnings =
-        warnings.map(|((field, _), issues)| ExpressionWarning { field, warning: issues.join("\n") });
-    let fits = |warning: &ExpressionWarning| {
-        let bytes = warning.field.len() + warning.warning.len();
-        let fits = bytes <= left;
-        left -= if fits { bytes } else { 0 };
-        fits
+    let warning = |((field, _), issues): ((String, &str), Vec<String>)| {
+        (!issues.is_empty()).then(|| ExpressionWarning { field, warning: issues.join("\n") })
     };
-    warnings.filter(fits).collect()
+    expressions.into_iter().zip(issues.of_expressions).filter_map(warning).collect()
+}
+
+/// The issues of expressions, in bounds.
+struct FoundIssues {
+    /// By the places of the expressions.
+    of_expressions: Vec<Vec<String>>,
+    /// The bytes that more of them may take.
+    left: usize,
+}
+
+impl FoundIssues {
+    fn add(&mut self, place: usize, kind: &GroupVersionKind, issues: &Issues) {
+        let Some(known) = self.of_expressions.get_mut(place) else { return };
+        if self.left == 0 {
+            if known.last().is_none_or(|last| last != LEFT_OUT) {
+                known.push(LEFT_OUT.to_owned());
+            }
+            return;
+        }
+        let GroupVersionKind { group, version, kind } = kind;
+        let mut text = BoundedText { text: String::new(), left: self.left.min(ISSUE_BYTES_MAX) };
+        let is_whole = write!(text, "{group}/{version}, Kind={kind}: {issues}").is_ok();
+        let mut text = text.text;
+        self.left = if is_whole {
+            self.left.saturating_sub(text.len())
+        } else {
+            self.left.saturating_sub(ISSUE_BYTES_MAX)
+        };
+        text.push_str(if is_whole { "\n" } else { CUT });
+        known.push(text);
+    }
+}
+
+/// A text that takes no more than some bytes.
+struct BoundedText {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for BoundedText {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let end = more.floor_char_boundary(self.left);
+        self.text.push_str(more.get(..end).unwrap_or_default());
+        self.left -= end;
+        if end == more.len() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// The expressions that are checked, with their fields.
@@ -100,39 +157,56 @@ fn expressions(spec: &Value) -> Vec<(String, &str)> {
     expressions
 }
 
-/// The kinds that the rules of a policy name, without wildcards, and their types (`typesToCheck`).
+/// The kinds that the rules of a policy name, without wildcards, and their types (`typesToCheck`). Rules behind one that names too
+/// many are not looked at.
 fn kinds<T: KnownTypes>(spec: &Value, types: &T) -> BTreeMap<GroupVersionKind, T::Found> {
     let mut kinds = BTreeMap::new();
-    for rule in spec.get("matchConstraints").map(|of| items(of, "resourceRules")).unwrap_or_default() {
-        let (groups, versions) = (names(rule, "apiGroups"), names(rule, "apiVersions"));
-        if groups.iter().chain(&versions).any(|name| name.contains('*')) {
-            continue;
+    let rules = spec.get("matchConstraints").map(|of| items(of, "resourceRules")).unwrap_or_default();
+    for rule in rules {
+        if !types.has_time() {
+            break;
         }
-        let mut resources = names(rule, "resources");
-        resources.retain(|name| !name.contains(['*', '/']));
         let mut of_rule = 0;
-        for group in groups {
-            for version in &versions {
-                for resource in &resources {
-                    for found in types.named(group, version, resource) {
-                        let kind = GroupVersionKind::new(&found.group, *version, &found.names.kind);
-                        kinds.insert(kind, found);
-                        of_rule += 1;
-                        if of_rule == KINDS_OF_RULE_MAX || kinds.len() == KINDS_MAX {
-                            return kinds;
-                        }
-                    }
-                }
+        for (kind, found) in kinds_of_rule(rule, types) {
+            kinds.insert(kind, found);
+            of_rule += 1;
+            if of_rule == KINDS_OF_RULE_MAX || kinds.len() == KINDS_MAX {
+                return kinds;
             }
         }
     }
     kinds
 }
 
-fn names<'v>(rule: &'v Value, field: &str) -> Vec<&'v str> {
-    let mut names: Vec<&str> = items(rule, field).iter().filter_map(Value::as_str).collect();
-    names.sort_unstable();
-    names
+/// The kinds that one rule names, by their groups, versions and resources as the rule has them. Each resource is looked for once, as
+/// rules may have a great many of all three.
+fn kinds_of_rule<T: KnownTypes>(rule: &Value, types: &T) -> Vec<(GroupVersionKind, T::Found)> {
+    let (groups, versions) = (names(rule, "apiGroups"), names(rule, "apiVersions"));
+    if groups.iter().chain(&versions).any(|name| name.contains('*')) {
+        return Vec::new();
+    }
+    let mut named = Vec::new();
+    for resource in names(rule, "resources").into_iter().filter(|name| !name.contains(['*', '/'])) {
+        for found in types.named(resource) {
+            let served = found.versions.iter().filter(|version| version.served);
+            for version in served.filter(|version| versions.contains(version.name.as_str())) {
+                // client-go's RESTMapper takes the empty group for any.
+                let of_groups = ["", found.group.as_str()].into_iter().filter(|group| groups.contains(group));
+                for group in of_groups.collect::<BTreeSet<_>>() {
+                    named.push((group.to_owned(), version.name.clone(), resource, found.clone()));
+                }
+            }
+        }
+    }
+    named.sort_by(|a, b| (&a.0, &a.1, a.2, &a.3.group).cmp(&(&b.0, &b.1, b.2, &b.3.group)));
+    let kind = |(_, version, _, found): (String, String, &str, T::Found)| {
+        (GroupVersionKind::new(&found.group, version, &found.names.kind), found)
+    };
+    named.into_iter().map(kind).collect()
+}
+
+fn names<'v>(rule: &'v Value, field: &str) -> BTreeSet<&'v str> {
+    items(rule, field).iter().filter_map(Value::as_str).collect()
 }
 
 fn items<'v>(of: &'v Value, field: &str) -> &'v [Value] {
@@ -141,70 +215,110 @@ fn items<'v>(of: &'v Value, field: &str) -> &'v [Value] {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
 
     use kindom_api::object;
 
     use super::*;
-    use crate::kinds::CustomObjects;
-    use crate::{Names, Scope};
+    use crate::kinds::{Profile, built_in};
 
-    /// Has a type of whatever name is asked for.
-    struct Everything;
+    /// Has ConfigMaps in some groups under every name but those that begin with `x`.
+    struct Everywhere {
+        types: Vec<Arc<TypeSpec>>,
+        asked: Cell<usize>,
+        /// The number of questions for which there is time.
+        time: usize,
+    }
 
-    impl KnownTypes for Everything {
+    impl Everywhere {
+        fn new(groups: usize) -> Self {
+            let of_group = |group: usize| {
+                let built_in =
+                    built_in(Profile::ControlPlane, &crate::kinds::service::ServiceNetwork::default());
+                let spec = built_in.into_iter().find(|spec| spec.names.kind == "ConfigMap").unwrap();
+                Arc::new(TypeSpec { group: format!("g{group:03}"), ..spec })
+            };
+            Self { types: (0..groups).map(of_group).collect(), asked: Cell::default(), time: usize::MAX }
+        }
+
+        fn warnings(&self, rules: Vec<Value>, expressions: &[String]) -> Vec<ExpressionWarning> {
+            let validations: Vec<Value> =
+                expressions.iter().map(|of| object! { "expression": of.as_str() }).collect();
+            let constraints = object! { "resourceRules": rules };
+            let spec = object! { "matchConstraints": constraints, "validations": validations };
+            type_warnings(&object! { "spec": spec }, self)
+        }
+    }
+
+    impl KnownTypes for Everywhere {
         type Found = Arc<TypeSpec>;
 
-        fn named(&self, group: &str, _: &str, resource: &str) -> Vec<Arc<TypeSpec>> {
-            let names = Names::of_kind(resource, resource);
-            let strategy = Arc::new(CustomObjects);
-            vec![Arc::new(TypeSpec::built_in(group, names, Scope::Cluster, Vec::new(), strategy))]
+        fn named(&self, resource: &str) -> Vec<Arc<TypeSpec>> {
+            if resource.starts_with('x') { Vec::new() } else { self.types.clone() }
         }
 
         fn of_kind(&self, _: &GroupVersionKind) -> Option<Arc<TypeSpec>> {
             None
         }
+
+        fn has_time(&self) -> bool {
+            self.asked.set(self.asked.get() + 1);
+            self.asked.get() <= self.time
+        }
     }
 
-    fn warnings(rules: Vec<Value>, expressions: &[String]) -> Vec<ExpressionWarning> {
-        let validations: Vec<Value> =
-            expressions.iter().map(|of| object! { "expression": of.as_str() }).collect();
-        let spec =
-            object! { "matchConstraints": object! { "resourceRules": rules }, "validations": validations };
-        type_warnings(&object! { "spec": spec }, &Everything)
+    /// A rule about these groups.
+    fn rule(groups: std::ops::Range<usize>) -> Value {
+        let groups: Vec<Value> = groups.map(|group| format!("g{group:03}").into()).collect();
+        object! { "apiGroups": groups, "apiVersions": vec!["v1"], "resources": vec!["things"] }
     }
 
-    fn rule(group: String, kinds: usize) -> Value {
-        let resources: Vec<Value> = (0..kinds).map(|index| format!("kind{index:03}").into()).collect();
-        object! { "apiGroups": vec![group], "apiVersions": vec!["v1"], "resources": resources }
-    }
-
-    fn kinds_in(warning: &ExpressionWarning) -> usize {
-        warning.warning.matches(", Kind=").count()
+    fn kinds_in(warnings: &[ExpressionWarning]) -> usize {
+        warnings.iter().map(|of| of.warning.matches(", Kind=").count()).sum()
     }
 
     #[test]
     fn kinds_are_bounded() {
-        let wrong = ["1 == 'x'".to_owned()];
-        let found = warnings(vec![rule("a".into(), 9)], &wrong);
-        assert_eq!((found.len(), kinds_in(found.first().unwrap())), (1, 9));
+        let (all, wrong) = (Everywhere::new(200), ["object.data > 'x'".to_owned()]);
+        let found = all.warnings(vec![rule(0..9)], &wrong);
+        assert_eq!((found.len(), kinds_in(&found)), (1, 9));
+        assert!(found.first().unwrap().warning.starts_with("g000/v1, Kind=ConfigMap: ERROR: "), "{found:?}");
         // A rule with more ends the search.
-        let found = warnings(vec![rule("a".into(), 11), rule("b".into(), 1)], &wrong);
-        assert_eq!(kinds_in(found.first().unwrap()), KINDS_OF_RULE_MAX);
-        let many = (0..200).map(|index| rule(format!("g{index}"), 9)).collect();
-        assert_eq!(kinds_in(warnings(many, &wrong).first().unwrap()), KINDS_MAX);
+        assert_eq!(kinds_in(&all.warnings(vec![rule(0..11), rule(20..21)], &wrong)), KINDS_OF_RULE_MAX);
+        let rules = (0..20).map(|index| rule(9 * index..9 * index + 9)).collect();
+        assert_eq!(kinds_in(&all.warnings(rules, &wrong)), KINDS_MAX);
+    }
+
+    #[test]
+    fn names_of_no_type_cost_their_bytes() {
+        let many =
+            |letter: &str| (0..20_000).map(|index| format!("{letter}{index}").into()).collect::<Vec<Value>>();
+        let rule = object! { "apiGroups": many("g"), "apiVersions": many("v"), "resources": many("x") };
+        assert_eq!(Everywhere::new(200).warnings(vec![rule], &["1 == 'x'".to_owned()]), []);
     }
 
     #[test]
     fn expressions_and_warnings_are_bounded() {
+        let all = Everywhere::new(9);
         let mut expressions = vec![format!("'{}' == ''", "a".repeat(90_000)); 10];
         expressions.push("1 == 'x'".to_owned());
-        let found = warnings(vec![rule("a".into(), 9)], &expressions);
-        assert_eq!(kinds_in(found.first().unwrap()), 2, "of 900 KB, twice is less than the bound");
+        let found = all.warnings(vec![rule(0..9)], &expressions);
+        assert_eq!(kinds_in(&found), 2, "of 900 KB, twice is less than the bound");
         // Each line is in its warning twice, for each kind.
-        let long = format!("1 == '{}'", "a".repeat(15_000));
-        let found = warnings(vec![rule("a".into(), 9)], &[long, "1 == 'x'".to_owned()]);
-        let fields: Vec<&str> = found.iter().map(|of| of.field.as_str()).collect();
-        assert_eq!(fields, ["spec.validations[1].expression"]);
+        let long = format!("1 == '{}'", "ä".repeat(7_000));
+        let found = all.warnings(vec![rule(0..9)], &[long, "1 == 'x'".to_owned()]);
+        let [long, short] = found.as_slice() else { panic!("{found:?}") };
+        assert!(long.warning.len() < ISSUES_BYTES_MAX + 1_000 && long.warning.contains(CUT));
+        assert!(long.warning.ends_with(LEFT_OUT) && short.warning.ends_with(LEFT_OUT), "{short:?}");
+    }
+
+    #[test]
+    fn kinds_are_left_out_when_there_is_no_time() {
+        let late = |time: usize| Everywhere { time, ..Everywhere::new(9) };
+        let wrong = ["1 == 'x'".to_owned()];
+        assert_eq!(kinds_in(&late(usize::MAX).warnings(vec![rule(0..9)], &wrong)), 9);
+        assert_eq!(kinds_in(&late(7).warnings(vec![rule(0..9)], &wrong)), 3);
+        assert_eq!(late(0).warnings(vec![rule(0..9)], &wrong), []);
     }
 }
