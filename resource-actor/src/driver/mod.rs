@@ -20,7 +20,6 @@ use kindom_api::meta;
 use kindom_storage::{Key, RangeRequest};
 
 use self::committing::{Committed, Guard};
-use self::step::{plan_delete, plan_delete_corrupt, plan_update, planned_on};
 use crate::ResourceHandle;
 use crate::cost::{self, Spent};
 use crate::error::{ReadError, WriteError};
@@ -69,6 +68,17 @@ impl Plans {
     }
 }
 
+/// The attempts of one write so far.
+struct Tries {
+    /// Its object may be stored without managedFields, if it is too large with them.
+    may_strip: bool,
+    /// It was too large.
+    strip: bool,
+    /// The generated names that were taken.
+    names: usize,
+    allocation: Allocation,
+}
+
 /// A registration may have ceased to declare the subresource that a write was let in through.
 fn refuse_without_part(cx: &RuleContext<'_>, target: &Target<'_>) -> Result<(), WriteError> {
     match target.subresource {
@@ -94,9 +104,9 @@ impl ResourceHandle {
     ) -> Result<Written, WriteError> {
         let key = (!target.name.is_empty()).then(|| TypeSpec::object_key(target.namespace, target.name));
         let mut plans = Plans { knowledge: options.knowledge, first: true };
-        let (mut strip, mut names_tried, mut is_counted) = (false, 0, false);
-        let mut admitted = None;
-        let mut allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
+        let (mut admitted, mut is_counted) = (None, false);
+        let allocation = Allocation { dry_run: options.dry_run, ..Allocation::default() };
+        let mut tries = Tries { may_strip, strip: false, names: 0, allocation };
         let none = Others::of(options.plugins.as_ref().map_or(Plugins::NONE, |plugins| plugins.on));
         loop {
             tracing::trace!("read the rules and the object, and plan");
@@ -106,17 +116,17 @@ impl ResourceHandle {
             let freshness = plans.next()?;
             self.turn_to_compile(target.version).await?;
             let rules = self.rules(target.version, freshness)?;
-            if rules.spec.strategy.has_holdings() && allocation.seed.is_empty() {
-                allocation.seed = self.deps().entropy.uuid_v4();
+            if rules.spec.strategy.has_holdings() && tries.allocation.seed.is_empty() {
+                tries.allocation.seed = self.deps().entropy.uuid_v4();
             }
             let witness = options.explanation.as_deref().map(|explanation| explanation as &dyn Witness);
-            let cx = rules.context(target, &options.user, &allocation, &none, witness);
+            let cx = rules.context(target, &options.user, &tries.allocation, &none, witness);
             refuse_without_part(&cx, target)?;
             let current = match &key {
                 Some(key) => self.found(key, &rules, options.deadline).await?,
                 None => None,
             };
-            let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip };
+            let attempt = Attempt { rules: &rules, cx: &cx, current: current.as_ref(), strip: tries.strip };
             let bytes = options.bytes + current.as_ref().map_or(0, |current| current.json().len());
             let estimate = self.cost().estimate(bytes);
             // A good guess spares a look at the store, which costs less than the second plan after a bad one.
@@ -135,8 +145,7 @@ impl ResourceHandle {
             if witness.is_some() {
                 spent = spent.unlearned();
             }
-            let again = rules.spec.webhook().is_some();
-            let mut run = (options.deadline, estimate);
+            let run = (options.deadline, estimate);
             let desired = self.converting(&rules.spec, &mut conversions, run, || {
                 options.record(Explanation::desire_began);
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
@@ -147,7 +156,6 @@ impl ResourceHandle {
                 // A wait for some of them has left the processors.
                 spent.grow(bytes_of_others);
                 dear(of_rules(spent.estimate())).await?;
-                run = (options.deadline, spent.estimate());
             }
             let cx = RuleContext { others: &others, ..cx };
             let attempt = Attempt { cx: &cx, ..attempt };
@@ -162,7 +170,6 @@ impl ResourceHandle {
                     // It has left the processors, perhaps with another object than the client's.
                     spent.grow(admitting.made());
                     dear(of_rules(spent.estimate())).await?;
-                    run = (options.deadline, spent.estimate());
                 }
             }
             let cx = RuleContext { others: others_of_changed.as_ref().unwrap_or(&others), ..cx };
@@ -172,31 +179,7 @@ impl ResourceHandle {
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             // No webhook could be shown what is no object.
             let is_judged = !matches!(desired, Desired::DeleteCorrupt);
-            let step = match desired {
-                Desired::Create(new) => {
-                    self.plan_create(&attempt, target, new, options, &mut conversions, &mut spent).await?
-                }
-                Desired::Update { mut object, live, is_patch, .. } => {
-                    let step = self.converting(&rules.spec, &mut conversions, run, || {
-                        let object = planned_on(&mut object, again, options);
-                        spent.on(|| {
-                            caught(&rules.spec, || {
-                                plan_update(&attempt, target, object, &live, is_patch, options)
-                            })
-                        })
-                    });
-                    step.await?
-                }
-                Desired::Delete(removal) => {
-                    let step = self.converting(&rules.spec, &mut conversions, run, || {
-                        spent.on(|| caught(&rules.spec, || plan_delete(&attempt, target, removal)))
-                    });
-                    step.await?
-                }
-                Desired::DeleteCorrupt => {
-                    spent.on(|| caught(&rules.spec, || plan_delete_corrupt(&attempt, target)))?
-                }
-            };
+            let step = self.plan(&attempt, target, desired, options, &mut conversions, &mut spent).await?;
             if !deletes {
                 spent.finished();
             }
@@ -214,42 +197,58 @@ impl ResourceHandle {
                 Step::Commit(plan) => {
                     // Most of the rest is a wait for the store.
                     back().await;
-                    self.carry_out(*plan, &rules, target.subresource, options, &allocation, current.as_ref())
-                        .await?
+                    let (through, allocation) = (target.subresource, &tries.allocation);
+                    self.carry_out(*plan, &rules, through, options, allocation, current.as_ref()).await?
                 }
             };
-            match committed {
-                Committed::Done(written) => return Ok(written),
-                Committed::TooLarge(error) if strip || !may_strip => return Err(error),
-                Committed::TooLarge(_) => strip = true,
-                Committed::Taken { .. } | Committed::Lost(_) | Committed::Held(_)
-                    if options.knowledge == Knowledge::Guess =>
-                {
-                    return Err(WriteError::Guessed);
+            let ended = self.after(committed, &mut tries, may_exist, &rules.spec, options).await?;
+            if let Some(written) = ended {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// The end of a write, by that of an attempt; else the write is tried again.
+    async fn after(
+        &self,
+        committed: Committed,
+        tries: &mut Tries,
+        may_exist: bool,
+        spec: &Arc<TypeSpec>,
+        options: &WriteOptions,
+    ) -> Result<Option<Written>, WriteError> {
+        match committed {
+            Committed::Done(written) => return Ok(Some(written)),
+            Committed::TooLarge(error) if tries.strip || !tries.may_strip => return Err(error),
+            Committed::TooLarge(_) => tries.strip = true,
+            Committed::Taken { .. } | Committed::Lost(_) | Committed::Held(_)
+                if options.knowledge == Knowledge::Guess =>
+            {
+                return Err(WriteError::Guessed);
+            }
+            Committed::Taken { name, generated, key } if !may_exist => {
+                tries.names += 1;
+                // A dry run has not tried to write: the name is taken.
+                if !generated || tries.names == GENERATED_NAME_TRIES || options.dry_run {
+                    let there = self.get(&key, options.deadline).await?;
+                    let deleting = there.is_some_and(|there| there.deleting());
+                    return Err(PlanError::AlreadyExists { name, generated, deleting }.into());
                 }
-                Committed::Taken { name, generated, key } if !may_exist => {
-                    names_tried += 1;
-                    // A dry run has not tried to write: the name is taken.
-                    if !generated || names_tried == GENERATED_NAME_TRIES || options.dry_run {
-                        let there = self.get(&key, options.deadline).await?;
-                        let deleting = there.is_some_and(|there| there.deleting());
-                        return Err(PlanError::AlreadyExists { name, generated, deleting }.into());
-                    }
-                }
-                Committed::Taken { .. } => options.refuse_if_late()?,
-                Committed::Held(key) => {
-                    options.refuse_if_late()?;
-                    self.note_taken(&mut allocation, key).await?;
-                }
-                Committed::Lost(guard) => {
-                    options.refuse_if_late()?;
-                    if guard == Guard::Registration {
-                        // It reaches a handle through the registry.
-                        self.spec_after(&rules.spec, options.deadline).await?;
-                    }
+            }
+            Committed::Taken { .. } => options.refuse_if_late()?,
+            Committed::Held(key) => {
+                options.refuse_if_late()?;
+                self.note_taken(&mut tries.allocation, key).await?;
+            }
+            Committed::Lost(guard) => {
+                options.refuse_if_late()?;
+                if guard == Guard::Registration {
+                    // It reaches a handle through the registry.
+                    self.spec_after(spec, options.deadline).await?;
                 }
             }
         }
+        Ok(None)
     }
 
     /// Notes that another object holds a key. After some of these, most keys are held: notes all of its prefix.

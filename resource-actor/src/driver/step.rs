@@ -11,7 +11,7 @@ use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Holdings, HoldingsChange, PlanError, Removal, StoredObject};
 use kindom_storage::{Compare, Op, Revision};
 
-use super::attempt::{Attempt, New};
+use super::attempt::{Attempt, Desired, New};
 use super::committing::{Effect, Guards, Plan, Proof, as_stored, written};
 use crate::ResourceHandle;
 use crate::cost::Spent;
@@ -51,8 +51,40 @@ impl Step {
 }
 
 impl ResourceHandle {
+    /// Plans what a write desires.
+    pub(super) async fn plan(
+        &self,
+        attempt: &Attempt<'_>,
+        target: &Target<'_>,
+        desired: Desired<'_>,
+        options: &WriteOptions,
+        conversions: &mut Conversions,
+        spent: &mut Spent<'_>,
+    ) -> Result<Step, WriteError> {
+        let (spec, run) = (&attempt.rules.spec, (options.deadline, spent.estimate()));
+        match desired {
+            Desired::Create(new) => self.plan_create(attempt, target, new, options, conversions, spent).await,
+            Desired::Update { mut object, live, is_patch, .. } => {
+                let again = spec.webhook().is_some();
+                let step = self.converting(spec, conversions, run, || {
+                    let object = planned_on(&mut object, again, options);
+                    let plan = || plan_update(attempt, target, object, &live, is_patch, options);
+                    spent.on(|| caught(spec, plan))
+                });
+                step.await
+            }
+            Desired::Delete(removal) => {
+                let step = self.converting(spec, conversions, run, || {
+                    spent.on(|| caught(spec, || plan_delete(attempt, target, removal)))
+                });
+                step.await
+            }
+            Desired::DeleteCorrupt => spent.on(|| caught(spec, || plan_delete_corrupt(attempt, target))),
+        }
+    }
+
     /// Plans a create (apiserver `Store.Create`).
-    pub(super) async fn plan_create(
+    async fn plan_create(
         &self,
         attempt: &Attempt<'_>,
         target: &Target<'_>,
@@ -141,13 +173,13 @@ impl ResourceHandle {
 }
 
 /// The object that a plan is made on: a copy if it may be made `again`.
-pub(super) fn planned_on(object: &mut Value, again: bool, options: &WriteOptions) -> Value {
+fn planned_on(object: &mut Value, again: bool, options: &WriteOptions) -> Value {
     options.record(|explanation| explanation.plan_began(object));
     if again { object.clone() } else { std::mem::take(object) }
 }
 
 /// Plans an update (apiserver `Store.Update`).
-pub(super) fn plan_update(
+fn plan_update(
     attempt: &Attempt<'_>,
     target: &Target<'_>,
     object: Value,
@@ -191,11 +223,7 @@ pub(super) fn plan_update(
 }
 
 /// Plans a delete (apiserver `Store.Delete`).
-pub(super) fn plan_delete(
-    attempt: &Attempt<'_>,
-    target: &Target<'_>,
-    removal: &Removal,
-) -> Result<Step, WriteError> {
+fn plan_delete(attempt: &Attempt<'_>, target: &Target<'_>, removal: &Removal) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Delete, target.name)?;
@@ -248,7 +276,7 @@ pub(super) fn plan_delete(
 
 /// Plans the end of bytes that are no object, without a look at finalizers or preconditions; only of such (apiserver
 /// `pkg/registry/generic/registry/corrupt_obj_deleter.go`, 1.37).
-pub(super) fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
+fn plan_delete_corrupt(attempt: &Attempt<'_>, target: &Target<'_>) -> Result<Step, WriteError> {
     let rules = attempt.rules;
     let current = attempt.current.ok_or_else(|| PlanError::NotFound { name: target.name.to_owned() })?;
     admit(&rules.spec, Operation::Delete, target.name)?;
