@@ -11,6 +11,7 @@ mod client;
 mod error;
 mod floor;
 mod load;
+mod pairs;
 mod process;
 mod report;
 mod shapes;
@@ -33,6 +34,13 @@ struct Flags {
     /// The binary; by default KINDOM_BIN, else the one beside this program.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// Another binary, which both are compared with: each is measured in turn, and the table has the medians of CPU costs, and of
+    /// the pairs' ratios.
+    #[arg(long, value_name = "BINARY")]
+    against: Option<PathBuf>,
+    /// The pairs that are measured with --against.
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
     /// The folder in which the servers' folders are made; by default the system's folder for temporary files.
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -96,29 +104,42 @@ async fn measure(flags: Flags) -> Result<(), LoadError> {
     // Watches take a descriptor each, here and in the server, which inherits the limit.
     raise_open_files();
     let binary = binary(&flags)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("kindom-load-");
-    let folder = flags.folder.as_ref().map_or_else(|| builder.tempdir(), |parent| builder.tempdir_in(parent));
-    let folder = folder.map_err(LoadError::io("a folder"))?;
-    let setup = Setup { binary, folder, counts: flags.counts };
-    say(&format!("{}.\n\n{}", report::machine(setup.folder.path()), report::HEAD));
-    let mut row = |row: Row| say(&row.line());
+    let setup = |binary: PathBuf| {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("kindom-load-");
+        let parent = flags.folder.as_ref();
+        let folder = parent.map_or_else(|| builder.tempdir(), |parent| builder.tempdir_in(parent));
+        Ok(Setup { binary, folder: folder.map_err(LoadError::io("a folder"))?, counts: flags.counts })
+    };
+    let folder = flags.folder.clone().unwrap_or_else(std::env::temp_dir);
+    say(&format!("{}.\n", report::machine(&folder)));
+    if let Some(before) = flags.against.clone() {
+        let cases =
+            async |binary: PathBuf, row: &mut dyn FnMut(Row)| run(&setup(binary)?, &flags.only, row).await;
+        return pairs::compare([before, binary], flags.pairs, cases, say).await;
+    }
+    say(report::HEAD);
+    run(&setup(binary)?, &flags.only, &mut |row: Row| say(&row.line())).await
+}
+
+/// Measures some cases, or all.
+async fn run(setup: &Setup, only: &[Case], mut row: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
     for case in Case::value_variants() {
-        if !flags.only.is_empty() && !flags.only.contains(case) {
+        if !only.is_empty() && !only.contains(case) {
             continue;
         }
         match case {
-            Case::Start => cases::startup::starts(&setup, &mut row).await?,
-            Case::Get => cases::widgets::gets(&setup, &mut row).await?,
-            Case::Write => cases::widgets::writes(&setup, &mut row).await?,
-            Case::Apply => cases::applies::applies(&setup, &mut row).await?,
-            Case::List => cases::lists::lists(&setup, &mut row).await?,
-            Case::Watch => cases::watches::deliveries(&setup, &mut row).await?,
-            Case::Register => cases::registrations::served(&setup, &mut row).await?,
-            Case::Memory => cases::registrations::memory(&setup, &mut row).await?,
-            Case::Fair => cases::fair::fair(&setup, &mut row).await?,
-            Case::Large => cases::large::large(&setup, &mut row).await?,
-            Case::Etcd => cases::etcd::requests(&setup, &mut row).await?,
+            Case::Start => cases::startup::starts(setup, &mut row).await?,
+            Case::Get => cases::widgets::gets(setup, &mut row).await?,
+            Case::Write => cases::widgets::writes(setup, &mut row).await?,
+            Case::Apply => cases::applies::applies(setup, &mut row).await?,
+            Case::List => cases::lists::lists(setup, &mut row).await?,
+            Case::Watch => cases::watches::deliveries(setup, &mut row).await?,
+            Case::Register => cases::registrations::served(setup, &mut row).await?,
+            Case::Memory => cases::registrations::memory(setup, &mut row).await?,
+            Case::Fair => cases::fair::fair(setup, &mut row).await?,
+            Case::Large => cases::large::large(setup, &mut row).await?,
+            Case::Etcd => cases::etcd::requests(setup, &mut row).await?,
         }
     }
     Ok(())

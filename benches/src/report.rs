@@ -10,6 +10,8 @@ use std::process::Command;
 pub(crate) struct Row {
     what: String,
     figure: String,
+    /// The figure in microseconds of CPU, if it is such a cost.
+    cost: Option<f64>,
     floor: String,
     target: String,
     reached: Option<bool>,
@@ -19,6 +21,16 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn new(what: impl Into<String>, figure: impl Into<String>) -> Self {
         Self { what: what.into(), figure: figure.into(), ..Self::default() }
+    }
+
+    /// A cost of microseconds of CPU.
+    pub(crate) fn cpu(what: impl Into<String>, figure: f64) -> Self {
+        Self { cost: Some(figure), ..Self::new(what, us(figure)) }
+    }
+
+    /// The name of a cost, and its microseconds.
+    pub(crate) fn cost(&self) -> Option<(&str, f64)> {
+        Some((&self.what, self.cost?))
     }
 
     /// Sets the floor: the figure of a bare handler.

@@ -60,21 +60,20 @@ pub(crate) async fn applies(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resul
             statuses.0.push(stated);
         }
     }
-    let figure = |runs: &Runs| us(runs.cpu_us());
     let (cpu, times) = (applies.cpu_us(), applies.times(&patches));
     report(
-        Row::new("apply of 1 KB with 3 managers", figure(&applies))
+        Row::cpu("apply of 1 KB with 3 managers", applies.cpu_us())
             .target(
                 format!("≤ {}, ≤ {APPLY_TIMES_MAX} × its merge patch", us(APPLY_US_MAX)),
                 cpu <= APPLY_US_MAX && times <= APPLY_TIMES_MAX,
             )
             .remark(format!("{times:.2} × merge patch; {}", applies.remark())),
     );
-    report(Row::new("merge patch of the same", figure(&patches)).remark(patches.remark()));
-    report(Row::new("update of the same", figure(&updates)).remark(updates.remark()));
+    report(Row::cpu("merge patch of the same", patches.cpu_us()).remark(patches.remark()));
+    report(Row::cpu("update of the same", updates.cpu_us()).remark(updates.remark()));
     let times = statuses.times(&updates);
     report(
-        Row::new("status update of the same", figure(&statuses))
+        Row::cpu("status update of the same", statuses.cpu_us())
             .target("≤ 1 × update", times <= 1.0)
             .remark(format!("{times:.2} × update; {}", statuses.remark())),
     );

@@ -6,7 +6,7 @@ use crate::client::{Ask, Protocol};
 use crate::error::LoadError;
 use crate::load::{Clients, Run};
 use crate::process::Etcd;
-use crate::report::{Row, us};
+use crate::report::Row;
 use crate::shapes::{collection, widget};
 
 /// One client sends so many times fewer requests than all.
@@ -22,7 +22,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     for (round, (clients, requests)) in loads.into_iter().enumerate() {
         let by = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
         let mut add_row = |what: &str, run: Run| {
-            report(Row::new(format!("on etcd: {what} by {by}"), us(run.cpu_us())).remark(run.remark()));
+            report(Row::cpu(format!("on etcd: {what} by {by}"), run.cpu_us()).remark(run.remark()));
         };
         let mut clients = Clients::connect(&kindom.endpoint()?, Protocol::Http1, clients).await?;
         let first = made;

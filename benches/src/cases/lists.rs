@@ -30,12 +30,9 @@ pub(crate) async fn lists(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<
     if let [run, bare] = figures.as_slice() {
         let per_object = run.cpu_us() / OBJECTS as f64;
         report(
-            Row::new(
-                format!("list of {OBJECTS} objects, {:.1} MB", bytes.len() as f64 / 1e6),
-                us(run.cpu_us()),
-            )
-            .floor(us(bare.cpu_us()))
-            .remark(format!("{per_object:.2} µs an object; {}", run.remark())),
+            Row::cpu(format!("list of {OBJECTS} objects, {:.1} MB", bytes.len() as f64 / 1e6), run.cpu_us())
+                .floor(us(bare.cpu_us()))
+                .remark(format!("{per_object:.2} µs an object; {}", run.remark())),
         );
     }
     kindom.end().await?;

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::Setup;
 use crate::client::{Ask, Protocol};
 use crate::error::LoadError;
-use crate::report::{Row, us};
+use crate::report::Row;
 use crate::shapes::{collection, widget};
 
 /// One object is changed again and again, each change after the answer to the one before; every stream gets every event.
@@ -41,9 +41,9 @@ pub(crate) async fn deliveries(setup: &Setup, report: &mut dyn FnMut(Row)) -> Re
     }
     let cpu = kindom.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6;
     report(
-        Row::new(
+        Row::cpu(
             format!("event of 1 KB to each of {streams} watches, HTTP/1.1"),
-            us(cpu / (streams * events).max(1) as f64),
+            cpu / (streams * events).max(1) as f64,
         )
         .remark(format!(
             "CPU a delivery, the writes included; an open stream holds {:.1} KB",

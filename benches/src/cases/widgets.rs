@@ -41,10 +41,10 @@ pub(crate) async fn gets(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
         let times = median(ours.runs.iter().zip(&bare.runs).map(|(a, b)| a.cpu_us() / b.cpu_us()));
         let remark = ours.runs.last().map(Run::remark).unwrap_or_default();
         report(
-            Row::new(format!("GET of an object of {} bytes, {called}", bytes.len()), us(ours.cpu_us()))
+            Row::cpu(format!("GET of an object, {called}"), ours.cpu_us())
                 .floor(us(bare.cpu_us()))
                 .target(format!("≤ {GET_TIMES_MAX} × floor"), times <= GET_TIMES_MAX)
-                .remark(format!("{times:.2} × floor; {remark}")),
+                .remark(format!("{} bytes; {times:.2} × floor; {remark}", bytes.len())),
         );
     }
     kindom.end().await?;
@@ -127,7 +127,7 @@ pub(crate) async fn writes(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result
 
     let many = counts.writers;
     report(
-        Row::new(format!("create of 1 KB by {many} clients"), us(run.cpu_us()))
+        Row::cpu(format!("create of 1 KB by {many} clients"), run.cpu_us())
             .floor(us(bare.cpu_us()))
             .target(format!("≤ {}", us(CREATE_US_MAX)), run.cpu_us() <= CREATE_US_MAX)
             .remark(run.remark()),
@@ -140,10 +140,10 @@ pub(crate) async fn writes(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result
 
     let bodies = updates(&mut connection, counts.creates / 2).await?;
     let run = clients.run(&kindom, counts.creates / 2, by_index(bodies)).await?;
-    report(Row::new(format!("update of 1 KB by {many} clients"), us(run.cpu_us())).remark(run.remark()));
+    report(Row::cpu(format!("update of 1 KB by {many} clients"), run.cpu_us()).remark(run.remark()));
     let patch = |i| Ask::merge_patch(path(i), r#"{"spec":{"replicas":9}}"#);
     let run = clients.run(&kindom, counts.creates / 2, patch).await?;
-    report(Row::new(format!("merge patch by {many} clients"), us(run.cpu_us())).remark(run.remark()));
+    report(Row::cpu(format!("merge patch by {many} clients"), run.cpu_us()).remark(run.remark()));
     kindom.end().await
 }
 
