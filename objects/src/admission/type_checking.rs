@@ -22,7 +22,7 @@ const ISSUES_BYTES_MAX: usize = 64 << 10;
 const ISSUE_BYTES_MAX: usize = 8 << 10;
 /// The end of issues that are not all there.
 const CUT: &str = "… (cut)";
-/// The issues of the kinds that found no room.
+/// The end of the last warning, if there are more.
 const LEFT_OUT: &str = "further warnings are left out\n";
 
 /// A warning about an expression.
@@ -69,8 +69,11 @@ pub fn type_warnings(policy: &Value, types: &impl KnownTypes) -> Vec<ExpressionW
     let name = format!("params.{}", param_kind.kind);
     let params = params.and_then(|of| of.type_for_expressions(&param_kind.version, &name));
     let params = params.map(|decl| decl.to_type()).unwrap_or_default();
-    let mut issues =
-        FoundIssues { of_expressions: vec![Vec::new(); expressions.len()], left: ISSUES_BYTES_MAX };
+    let mut issues = FoundIssues {
+        of_expressions: vec![Vec::new(); expressions.len()],
+        left: ISSUES_BYTES_MAX,
+        is_over: false,
+    };
     let kinds_max = (CHECKED_BYTES_MAX / bytes.max(1)).max(1);
     for (kind, found) in kinds(spec, types).into_iter().take(kinds_max) {
         if !types.has_time() {
@@ -94,7 +97,13 @@ pub fn type_warnings(policy: &Value, types: &impl KnownTypes) -> Vec<ExpressionW
     let warning = |((field, _), issues): ((String, &str), Vec<String>)| {
         (!issues.is_empty()).then(|| ExpressionWarning { field, warning: issues.join("\n") })
     };
-    expressions.into_iter().zip(issues.of_expressions).filter_map(warning).collect()
+    let is_over = issues.is_over;
+    let mut warnings: Vec<_> =
+        expressions.into_iter().zip(issues.of_expressions).filter_map(warning).collect();
+    if let Some(last) = warnings.last_mut().filter(|_| is_over) {
+        last.warning.push_str(LEFT_OUT);
+    }
+    warnings
 }
 
 /// The issues of expressions, in bounds.
@@ -103,15 +112,15 @@ struct FoundIssues {
     of_expressions: Vec<Vec<String>>,
     /// The bytes that more of them may take.
     left: usize,
+    /// There are more than had room.
+    is_over: bool,
 }
 
 impl FoundIssues {
     fn add(&mut self, place: usize, kind: &GroupVersionKind, issues: &Issues) {
         let Some(known) = self.of_expressions.get_mut(place) else { return };
         if self.left == 0 {
-            if known.last().is_none_or(|last| last != LEFT_OUT) {
-                known.push(LEFT_OUT.to_owned());
-            }
+            self.is_over = true;
             return;
         }
         let GroupVersionKind { group, version, kind } = kind;
@@ -158,7 +167,7 @@ fn expressions(spec: &Value) -> Vec<(String, &str)> {
 }
 
 /// The kinds that the rules of a policy name, without wildcards, and their types (`typesToCheck`). Rules behind one that names too
-/// many are not looked at.
+/// many are left out.
 fn kinds<T: KnownTypes>(spec: &Value, types: &T) -> BTreeMap<GroupVersionKind, T::Found> {
     let mut kinds = BTreeMap::new();
     let rules = spec.get("matchConstraints").map(|of| items(of, "resourceRules")).unwrap_or_default();
@@ -310,7 +319,11 @@ mod tests {
         let found = all.warnings(vec![rule(0..9)], &[long, "1 == 'x'".to_owned()]);
         let [long, short] = found.as_slice() else { panic!("{found:?}") };
         assert!(long.warning.len() < ISSUES_BYTES_MAX + 1_000 && long.warning.contains(CUT));
-        assert!(long.warning.ends_with(LEFT_OUT) && short.warning.ends_with(LEFT_OUT), "{short:?}");
+        assert!(!long.warning.contains(LEFT_OUT) && short.warning.ends_with(LEFT_OUT), "{short:?}");
+        // However many there are.
+        let found = all.warnings(vec![rule(0..9)], &vec!["1 == 'x'".to_owned(); 5_000]);
+        let bytes: usize = found.iter().map(|of| of.field.len() + of.warning.len()).sum();
+        assert!(bytes < 2 * ISSUES_BYTES_MAX, "{bytes}");
     }
 
     #[test]
