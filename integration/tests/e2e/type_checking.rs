@@ -119,16 +119,9 @@ async fn a_status_that_does_not_fit_is_left_out() {
         policy["metadata"]["annotations"] = json!({"filler": "a".repeat(bytes)});
         policy
     };
-    let stored = async |policy: &Value| {
-        create(&client, policy).await;
-        client
-            .get(&format!("{POLICIES}/{}", policy["metadata"]["name"].as_str().unwrap()))
-            .await
-            .unwrap()
-            .body
-            .len()
-    };
-    let without = stored(&wrong("measured", 0)).await;
+    // As it is created: its status comes at once.
+    let measured = client.post(POLICIES, &wrong("measured", 0)).await.unwrap().expect_status(201).unwrap();
+    let without = measured.body.len();
     checked(&client, "measured").await;
     create(&client, &wrong("b-no-warnings", 20_000 - without - 400)).await;
     let found = checked(&client, "b-no-warnings").await;
