@@ -161,10 +161,8 @@ impl Composition {
 
     fn checked(&self, source: &str) -> Result<Checked, Vec<Issue>> {
         let ast = parse(source)?;
-        let named: BTreeSet<&str> = fields_named(&ast).into_iter().map(|(_, name)| name).collect();
-        let named: Vec<Named> = named.into_iter().filter_map(|name| self.named(name)).collect();
-        let declarations = self.declarations(&named, true);
-        check(ast, &declarations)
+        let named = self.named_by(&fields_named(&ast));
+        check(ast, &self.declarations(&named, true))
     }
 
     /// Adds a variable, which later expressions may name, even if its own does not compile.
@@ -215,8 +213,7 @@ impl Composition {
         let ast = parse(source).map_err(failed)?;
         let fields = if self.composes { fields_named(&ast) } else { Vec::new() };
         let by_field: HashSet<u32> = fields.iter().map(|(operand, _)| *operand).collect();
-        let named: BTreeSet<&str> = fields.into_iter().map(|(_, name)| name).collect();
-        let named: Vec<Named> = named.into_iter().filter_map(|name| self.named(name)).collect();
+        let named = self.named_by(&fields);
         made.names = named.iter().map(|of| of.place).collect();
         let declarations = self.declarations(&named, may_ask);
         let checked = match wanted {
@@ -242,6 +239,12 @@ impl Composition {
             Program::plan(&checked).map_err(|why| format!("program instantiation failed: {why}"))?;
         let fields = named.into_iter().map(|of| of.name.into());
         Ok(program.with_fields(u32::try_from(slot::COUNT).unwrap_or(u32::MAX), fields))
+    }
+
+    /// The composed variables that an expression names by these fields, each once.
+    fn named_by(&self, fields: &[(u32, &str)]) -> Vec<Named> {
+        let names: BTreeSet<&str> = fields.iter().map(|(_, name)| *name).collect();
+        names.into_iter().filter_map(|name| self.named(name)).collect()
     }
 
     fn named(&self, name: &str) -> Option<Named> {

@@ -11,6 +11,7 @@ use kindom_cel::parse::Issues;
 use super::environment::{Composition, Subjects};
 use super::policy::{has_params, param_kind};
 use crate::TypeSpec;
+use crate::kinds::fields::{items, part, text};
 
 /// The kinds of one rule that are looked for (`maxTypesToCheck`), and those of a policy, which upstream does not bound.
 const KINDS_OF_RULE_MAX: usize = 10;
@@ -54,12 +55,11 @@ pub trait KnownTypes {
 /// The warnings about the expressions of a `ValidatingAdmissionPolicy`, in their order.
 #[must_use]
 pub fn type_warnings(policy: &Value, types: &impl KnownTypes) -> Vec<ExpressionWarning> {
-    static NONE: Value = Value::Null;
-    let spec = policy.get("spec").unwrap_or(&NONE);
+    let spec = part(policy, "spec");
     let expressions = expressions(spec);
     let variables = items(spec, "variables").iter();
     let variables: Vec<(&str, &str)> =
-        variables.map(|of| (of.text_at(&["name"]), of.text_at(&["expression"]))).collect();
+        variables.map(|of| (text(of, "name"), text(of, "expression"))).collect();
     let sources = expressions.iter().map(|(_, source)| source.len());
     let bytes: usize = sources.chain(variables.iter().map(|(_, source)| source.len())).sum();
     let has_params = has_params(spec);
@@ -124,9 +124,9 @@ impl FoundIssues {
             return;
         }
         let GroupVersionKind { group, version, kind } = kind;
-        let mut text = BoundedText { text: String::new(), left: self.left.min(ISSUE_BYTES_MAX) };
-        let is_whole = write!(text, "{group}/{version}, Kind={kind}: {issues}").is_ok();
-        let mut text = text.text;
+        let mut bounded = BoundedText { text: String::new(), left: self.left.min(ISSUE_BYTES_MAX) };
+        let is_whole = write!(bounded, "{group}/{version}, Kind={kind}: {issues}").is_ok();
+        let mut text = bounded.text;
         self.left = if is_whole {
             self.left.saturating_sub(text.len())
         } else {
@@ -157,8 +157,8 @@ fn expressions(spec: &Value) -> Vec<(String, &str)> {
     let mut expressions = Vec::new();
     for (index, validation) in items(spec, "validations").iter().enumerate() {
         let at = |field: &str| format!("spec.validations[{index}].{field}");
-        expressions.push((at("expression"), validation.text_at(&["expression"])));
-        match validation.text_at(&["messageExpression"]) {
+        expressions.push((at("expression"), text(validation, "expression")));
+        match text(validation, "messageExpression") {
             "" => {}
             made => expressions.push((at("messageExpression"), made)),
         }
@@ -170,8 +170,7 @@ fn expressions(spec: &Value) -> Vec<(String, &str)> {
 /// many are left out.
 fn kinds<T: KnownTypes>(spec: &Value, types: &T) -> BTreeMap<GroupVersionKind, T::Found> {
     let mut kinds = BTreeMap::new();
-    let rules = spec.get("matchConstraints").map(|of| items(of, "resourceRules")).unwrap_or_default();
-    for rule in rules {
+    for rule in items(part(spec, "matchConstraints"), "resourceRules") {
         if !types.has_time() {
             break;
         }
@@ -216,10 +215,6 @@ fn kinds_of_rule<T: KnownTypes>(rule: &Value, types: &T) -> Vec<(GroupVersionKin
 
 fn names<'v>(rule: &'v Value, field: &str) -> BTreeSet<&'v str> {
     items(rule, field).iter().filter_map(Value::as_str).collect()
-}
-
-fn items<'v>(of: &'v Value, field: &str) -> &'v [Value] {
-    of.get(field).and_then(Value::as_array).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@ use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::is_dns1123_subdomain;
 
 /// A field's text; empty without one.
-pub(super) fn text<'a>(of: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(of: &'a Value, field: &str) -> &'a str {
     of.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The items of a field's list.
-pub(super) fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
+pub(crate) fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
     of.get(field).and_then(Value::as_array).unwrap_or_default()
 }
 
 /// A field that is an object or a list; null without one.
-pub(super) fn part<'a>(of: &'a Value, field: &str) -> &'a Value {
+pub(crate) fn part<'a>(of: &'a Value, field: &str) -> &'a Value {
     of.get(field).unwrap_or(&Value::Null)
 }
 

@@ -25,7 +25,7 @@ pub mod disruption_budget;
 mod endpoint_slice;
 mod endpoints;
 pub mod event;
-mod fields;
+pub(crate) mod fields;
 mod flow_control;
 mod generation;
 mod ingress;
