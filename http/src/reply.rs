@@ -215,9 +215,14 @@ pub(crate) async fn list_reply(
         }
         Shape::MetadataList(meta) => (ItemForm::Metadata(meta), table::metadata_list(meta, &listed.meta)),
     };
-    let bytes: usize = listed.objects.iter().map(|object| object.json().len()).sum();
-    let converted = listed.objects.iter().filter(|object| !render::is_copied(spec, version, object));
-    let converted: usize = converted.map(|object| spec.bytes_to_convert(object)).sum();
+    // One walk, as there may be very many.
+    let (mut bytes, mut converted) = (0, 0);
+    for object in &listed.objects {
+        bytes += object.json().len();
+        if !render::is_copied(spec, version, object) {
+            converted += spec.bytes_to_convert(object);
+        }
+    }
     let turns = PieceTurns {
         processors: call.state.bounds.processors.clone(),
         flow: call.flow,
@@ -272,10 +277,14 @@ struct ListPieces {
 }
 
 impl ListPieces {
-    fn write(&self, object: &StoredObject, out: &mut Vec<u8>) -> Result<(), ReadError> {
-        let spec = &*self.spec;
-        let Some(version) = spec.version(&self.version) else { return Err(ReadError::Gone) };
-        match &self.form {
+    fn write(
+        form: &ItemForm,
+        spec: &TypeSpec,
+        version: &VersionSpec,
+        object: &StoredObject,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unreadable> {
+        match form {
             ItemForm::Whole(untyped) => {
                 let start = out.len();
                 render::write_served(spec, version, object, out)?;
@@ -306,6 +315,10 @@ impl Iterator for ListPieces {
 
 impl ListPieces {
     fn piece(&mut self) -> Option<Result<Vec<u8>, Failure>> {
+        let spec = Arc::clone(&self.spec);
+        let Some(version) = spec.version(&self.version) else {
+            return Some(Err(unreadable_object(self.resource.clone(), ReadError::Gone)));
+        };
         // What is sent first is one piece.
         let (mut piece, most) = match self.start.take() {
             Some(start) => (start, WHOLE_BYTES_MAX),
@@ -321,12 +334,12 @@ impl ListPieces {
                 break;
             };
             self.left = self.left.saturating_sub(object.json().len());
-            converting += self.spec.bytes_to_convert(&object) - object.json().len();
+            converting += spec.bytes_to_convert(&object) - object.json().len();
             if !std::mem::take(&mut self.is_first) {
                 piece.push(b',');
             }
-            if let Err(why) = self.write(&object, &mut piece) {
-                return Some(Err(unreadable_object(self.resource.clone(), why)));
+            if let Err(why) = Self::write(&self.form, &spec, version, &object, &mut piece) {
+                return Some(Err(unreadable_object(self.resource.clone(), why.into())));
             }
         }
         Some(Ok(piece))

@@ -435,13 +435,22 @@ impl TypeSpec {
     /// The version that an object is stored in; none if the type does not have it any more.
     #[must_use]
     pub fn version_of(&self, object: &StoredObject) -> Option<&VersionSpec> {
+        self.version(self.version_name_of(object)?)
+    }
+
+    /// `true` if the object is stored in this version.
+    #[must_use]
+    pub fn is_stored_in(&self, version: &VersionSpec, object: &StoredObject) -> bool {
+        self.version_name_of(object) == Some(version.name.as_str())
+    }
+
+    /// The name of the version that an object is stored in, which need not be one of the type's.
+    fn version_name_of<'o>(&self, object: &'o StoredObject) -> Option<&'o str> {
         let stored = object.api_version()?;
-        let name = if self.group.is_empty() {
-            stored
-        } else {
-            stored.strip_prefix(self.group.as_str())?.strip_prefix('/')?
-        };
-        self.version(name)
+        match self.group.is_empty() {
+            true => Some(stored),
+            false => stored.strip_prefix(self.group.as_str())?.strip_prefix('/'),
+        }
     }
 }
 

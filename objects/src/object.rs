@@ -5,12 +5,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use kindom_api::{Value, json, meta};
 use kindom_storage_model::{DamagedValue, Revision, StoredValue};
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::seal::{NO_SHAPE, Sealed, Shape, unseal};
@@ -57,7 +60,7 @@ pub struct Translated {
 }
 
 /// The facts read out of the bytes when an object enters a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Facts {
     api_version: Arc<str>,
     uid: Box<str>,
@@ -75,6 +78,47 @@ struct Document<'a> {
     metadata: Metadata<'a>,
 }
 
+/// An object up to its metadata: what follows is not read.
+#[derive(Default)]
+struct Beginning<'a> {
+    api_version: Text<'a>,
+    metadata: Option<Metadata<'a>>,
+}
+
+#[derive(Default, serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(serde::Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Field {
+    ApiVersion,
+    Metadata,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Visitor<'de> for &mut Beginning<'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(field) = map.next_key()? {
+            match field {
+                Field::ApiVersion => self.api_version = map.next_value()?,
+                Field::Metadata => {
+                    self.metadata = Some(map.next_value()?);
+                    break;
+                }
+                Field::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The place of the metadata, for bytes in another layout than ours.
 #[derive(serde::Deserialize)]
 struct Whole<'a> {
@@ -89,10 +133,10 @@ struct Metadata<'a> {
     #[serde(borrow, default)]
     labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     #[serde(rename = "deletionTimestamp", default)]
-    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    deletion_timestamp: Option<IgnoredAny>,
     /// Nobody stores it but by hand: it would be served twice.
     #[serde(rename = "resourceVersion", default)]
-    resource_version: Option<serde::de::IgnoredAny>,
+    resource_version: Option<IgnoredAny>,
 }
 
 impl StoredObject {
@@ -119,8 +163,11 @@ impl StoredObject {
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
         // Bytes that are no object have no facts, even if they look like one.
-        let corrupt = matches!(foreign.as_deref(), Some(Foreign::Corrupt(_) | Foreign::Damaged(_)));
-        let facts = if corrupt { None } else { Facts::read(&json) };
+        let facts = match foreign.as_deref() {
+            Some(Foreign::Corrupt(_) | Foreign::Damaged(_)) => None,
+            None | Some(Foreign::Signed) => Facts::of_own(&json),
+            Some(Foreign::Layout | Foreign::Form { .. }) => Facts::read(&json),
+        };
         Self { key: key.into(), json, revision, facts, foreign, shape: AtomicU32::new(NO_SHAPE) }
     }
 
@@ -278,7 +325,8 @@ impl StoredObject {
     #[must_use]
     pub fn at_revision(&self, revision: Revision) -> Self {
         let shape = AtomicU32::new(self.shape.load(Ordering::Relaxed));
-        Self { shape, ..Self::with(&self.key, self.json.clone(), revision, self.foreign.clone()) }
+        let (key, json) = (self.key.clone(), self.json.clone());
+        Self { key, json, revision, facts: self.facts.clone(), foreign: self.foreign.clone(), shape }
     }
 
     /// Its JSON: as stored, but for the seal and the layout of another program's bytes.
@@ -323,7 +371,7 @@ impl StoredObject {
         out.reserve(self.json.len() + 48);
         out.extend_from_slice(head);
         out.extend_from_slice(b"\"resourceVersion\":\"");
-        out.extend_from_slice(self.revision.to_string().as_bytes());
+        out.extend_from_slice(itoa::Buffer::new().format(self.revision.0).as_bytes());
         out.extend_from_slice(b"\",");
         out.extend_from_slice(tail);
         true
@@ -345,6 +393,19 @@ impl Facts {
     fn read(json: &[u8]) -> Option<Self> {
         // One walk: with managedFields, metadata is often the larger part.
         let Document { api_version, metadata } = serde_json::from_slice(json).ok()?;
+        Self::new(json, &api_version, metadata)
+    }
+
+    /// As [`Facts::read`], of bytes that kindom has written: their sum has said that they are whole, and their keys are sorted,
+    /// so it is over with the metadata.
+    fn of_own(json: &[u8]) -> Option<Self> {
+        let mut beginning = Beginning::default();
+        // An error: the map is not read to its end.
+        let _ = serde_json::Deserializer::from_slice(json).deserialize_map(&mut beginning);
+        Self::new(json, &beginning.api_version.0, beginning.metadata?)
+    }
+
+    fn new(json: &[u8], api_version: &str, metadata: Metadata<'_>) -> Option<Self> {
         if metadata.resource_version.is_some() {
             return None;
         }
@@ -366,7 +427,7 @@ impl Facts {
         let uid = metadata.uid.and_then(|uid| serde_json::from_str::<Cow<'_, str>>(uid.get()).ok());
         let labels = metadata.labels.unwrap_or_default();
         Some(Self {
-            api_version: api_version.as_ref().into(),
+            api_version: api_version.into(),
             uid: uid.unwrap_or_default().into(),
             labels: labels.into_iter().map(|(k, v)| (Box::from(k), Box::from(v))).collect(),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -380,7 +441,7 @@ mod tests {
     use bytes::Bytes;
     use kindom_storage_model::Revision;
 
-    use super::StoredObject;
+    use super::{Facts, StoredObject};
     use crate::seal::Sealed;
 
     fn served(json: &str) -> Option<String> {
@@ -404,6 +465,27 @@ mod tests {
         );
         assert_eq!(served("garbage"), None);
         assert_eq!(served(r#"{"metadata":{}}"#), None);
+    }
+
+    #[test]
+    fn our_own_bytes_are_read_up_to_the_metadata() {
+        for json in [
+            r#"{"apiVersion":"g/v1","kind":"K","metadata":{"labels":{"a":"b"},"name":"a","uid":"u"},"spec":{"metadata":{}}}"#,
+            r#"{"apiVersion":"v1","data":{"metadata":"{"},"metadata":{"deletionTimestamp":"t","managedFields":[{}],"uid":"\u003c"}}"#,
+            r#"{"kind":"K","metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"resourceVersion":"1","uid":"u"}}"#,
+            r#"{"metadata":{"labels":{"a":1},"uid":"u"}}"#,
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{}}"#,
+            r#"{"spec":{}}"#,
+            "[]",
+            "",
+        ] {
+            let (own, whole) = (Facts::of_own(json.as_bytes()), Facts::read(json.as_bytes()));
+            assert_eq!(format!("{own:?}"), format!("{whole:?}"), "{json}");
+        }
+        let broken = br#"{"apiVersion":"g/v1","metadata":{"uid":"u"},"spec":"#;
+        assert!(Facts::of_own(broken).is_some() && Facts::read(broken).is_none());
     }
 
     fn read(bytes: &[u8]) -> StoredObject {

@@ -19,10 +19,7 @@ use crate::{RuleContext, StoredObject, webhook_conversion};
 pub fn is_copied(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> bool {
     match &spec.conversion {
         Conversion::Faces(faces) => faces.is_stored(&version.name),
-        _ => {
-            version.serves_as_is(object)
-                && spec.version_of(object).is_some_and(|stored| stored.name == version.name)
-        }
+        _ => version.serves_as_is(object) && spec.is_stored_in(version, object),
     }
 }
 
@@ -44,7 +41,7 @@ pub fn write_served(
         }
         return Ok(());
     }
-    let same_version = spec.version_of(object).is_some_and(|stored| stored.name == version.name);
+    let same_version = spec.is_stored_in(version, object);
     if same_version && version.serves_as_is(object) && object.write_served(out) {
         return Ok(());
     }
@@ -71,7 +68,7 @@ pub fn decode(spec: &TypeSpec, version: &VersionSpec, object: &StoredObject) -> 
         return Ok(faces.show(&version.name, tree));
     }
     refresh(spec, object, &mut tree).map_err(undecodable)?;
-    if spec.version_of(object).is_none_or(|stored| stored.name != version.name) {
+    if !spec.is_stored_in(version, object) {
         convert(spec, &mut tree, &version.name).map_err(undecodable)?;
         if let Some(schema) = &spec.compiled(version).map_err(undecodable)?.schema {
             // Upstream refuses to read an object that is malformed by this schema, and then to list its type.

@@ -514,6 +514,12 @@ impl ResourceHandle {
         Ok(outcome?)
     }
 
+    /// The object of a key as of this revision, which wrote it, if it is in memory.
+    pub(crate) fn known(&self, key: &str, revision: Revision) -> Option<Arc<StoredObject>> {
+        let awake = self.cell.awake.load_full()?;
+        awake.live.snapshot().get(key).filter(|known| known.revision() == revision).cloned()
+    }
+
     /// Waits a while until the committed change is in the snapshot.
     async fn until_readable(&self, awake: &Awake, outcome: &TxnOutcome, deadline: Deadline) {
         let TxnOutcome::Committed { revision } = *outcome else { return };

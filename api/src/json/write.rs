@@ -141,17 +141,30 @@ fn end_line(style: Style, depth: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// `true` for a byte that is escaped, or that begins a character which may be. No branch, so that many are looked at together.
+const fn is_special(b: u8) -> bool {
+    (b < 0x20) | (b == b'"') | (b == b'\\') | (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
+}
+
+/// The number of bytes before the first [special](is_special) one. Sixteen are looked at in a few wide
+/// instructions.
+fn plain(bytes: &[u8]) -> usize {
+    let (blocks, _) = bytes.as_chunks::<16>();
+    let has_special = |block: &&[u8; 16]| block.iter().fold(false, |has, byte| has | is_special(*byte));
+    let clear = 16 * blocks.iter().take_while(|block| !has_special(block)).count();
+    let rest = bytes.get(clear..).unwrap_or_default();
+    clear + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
+}
+
 /// A string with its quotes, escaped as Go does (`<`, `>` and `&` too, for browsers). Most need no escape, so whole runs
 /// are copied.
 fn string(s: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = s.as_bytes();
-    while let Some(at) =
-        rest.iter().position(|b| *b < 0x20 || matches!(*b, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2))
-    {
-        let (plain, tail) = rest.split_at(at);
-        out.extend_from_slice(plain);
+    loop {
+        let (clear, tail) = rest.split_at(plain(rest));
+        out.extend_from_slice(clear);
         // The line and paragraph separators, which JavaScript takes for ends of lines.
         if let [0xe2, second, third, after @ ..] = tail {
             match (second, third) {
@@ -162,7 +175,7 @@ fn string(s: &str, out: &mut Vec<u8>) {
             rest = after;
             continue;
         }
-        let Some((special, tail)) = tail.split_first() else { break };
+        let Some((special, after)) = tail.split_first() else { break };
         match special {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -177,8 +190,45 @@ fn string(s: &str, out: &mut Vec<u8>) {
                 out.extend(HEX.get(usize::from(other & 15)));
             }
         }
-        rest = tail;
+        rest = after;
     }
-    out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::string;
+
+    fn one_by_one(s: &str) -> String {
+        let escaped = s.chars().map(|c| match c {
+            '"' => "\\\"".to_owned(),
+            '\\' => "\\\\".to_owned(),
+            '\n' => "\\n".to_owned(),
+            '\r' => "\\r".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\u{8}' => "\\b".to_owned(),
+            '\u{c}' => "\\f".to_owned(),
+            '<' | '>' | '&' | '\0'..' ' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
+            c => c.to_string(),
+        });
+        format!("\"{}\"", escaped.collect::<String>())
+    }
+
+    proptest! {
+        /// Whatever stands on either side of the ends of blocks.
+        #[test]
+        fn strings_are_escaped_alike_in_blocks_and_one_by_one(
+            s in prop_oneof![
+                "[a-z\u{2028}\u{2030}é]{0,70}",
+                "[a-z]{10,40}[\"\\\\\n\r\t\u{1}\u{8}\u{c}<>&\u{2029}]{0,3}[a-zâ]{0,40}",
+                any::<String>(),
+            ],
+        ) {
+            let mut out = Vec::new();
+            string(&s, &mut out);
+            prop_assert_eq!(String::from_utf8(out).unwrap(), one_by_one(&s));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The loop: it follows the store's commits and takes the steps that the graph asks for, many at a time.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -17,6 +18,7 @@ use kindom_storage::{
     Change, Commit, Key, KeyRange, KeyValue, RangeRequest, Revision, Storage, StorageError, StoredValue,
     Watch,
 };
+use memchr::memmem::Finder;
 use tokio::time::{Instant, sleep_until};
 
 use super::graph::{Ending, Graph, Item, Step, Uid, Verdict, judge};
@@ -32,6 +34,10 @@ const AT_ONCE: usize = 64;
 const COMMITS_AT_ONCE: usize = 256;
 /// The number of an owner's dependents that lose their reference at once.
 const ORPHANS_AT_ONCE: usize = 16;
+/// The texts of which one is in every object that the collector has to know. Each commit is searched for them.
+static MARKS: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["ownerReferences", FOREGROUND, ORPHAN].map(|text| Finder::new(text)));
+
 /// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces.
 ///
 /// # Errors
@@ -147,8 +153,7 @@ impl Collector {
             return None;
         }
         let bytes = value.as_ref().ok()?;
-        let has = |text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
-        if !has("ownerReferences") && !has(FOREGROUND) && !has(ORPHAN) && !bytes.starts_with(b"k8s\0") {
+        if !MARKS.iter().any(|mark| mark.find(bytes).is_some()) && !bytes.starts_with(b"k8s\0") {
             return None;
         }
         Item::read(&self.tree(key, value.clone(), Revision::ZERO)?)

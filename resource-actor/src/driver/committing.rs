@@ -129,16 +129,22 @@ impl Effect {
         Some(Demand { spec, now, key: &planned.key, subresource, new, old, freshness })
     }
 
-    /// The answer to the write: committed at a revision, or a dry run.
-    fn written(self, committed: Option<Revision>, rules: &Rules) -> Written {
+    /// The answer to the write: committed at a revision, or a dry run. `known` is the object as it is in memory, if it is.
+    fn written(
+        self,
+        committed: Option<Revision>,
+        known: Option<Arc<StoredObject>>,
+        rules: &Rules,
+    ) -> Written {
         let dry_run = committed.is_none();
         match self {
             Self::Create(planned) => {
                 let at = committed.unwrap_or(Revision::ZERO);
-                written(planned, at, Outcome::Created { dry_run }, rules)
+                answered(planned, known, at, Outcome::Created { dry_run }, rules)
             }
             Self::Put(planned, before) => {
-                written(planned, committed.unwrap_or(before), Outcome::Updated { dry_run }, rules)
+                let at = committed.unwrap_or(before);
+                answered(planned, known, at, Outcome::Updated { dry_run }, rules)
             }
             Self::Finish(planned, before) => written(planned, before, Outcome::Deleted { dry_run }, rules),
             Self::End(planned, before) => {
@@ -222,7 +228,7 @@ impl ResourceHandle {
                     return Ok(Committed::Held(key));
                 }
             }
-            return Ok(Committed::Done(effect.written(None, rules)));
+            return Ok(Committed::Done(effect.written(None, None, rules)));
         }
         let changed =
             holdings.taken.len().saturating_add(holdings.released.len()).saturating_add(charges.ops.len());
@@ -242,7 +248,7 @@ impl ResourceHandle {
         match self.commit(Txn { compares, ops }, options.deadline).await {
             Ok(TxnOutcome::Committed { revision }) => {
                 charges.committed(revision);
-                Ok(Committed::Done(effect.written(Some(revision), rules)))
+                Ok(Committed::Done(self.committed(effect, revision, rules)))
             }
             Ok(TxnOutcome::Failed { compare, .. }) => {
                 let failed = compare.and_then(|at| order.get(at)).copied().unwrap_or(Guard::Object);
@@ -268,10 +274,19 @@ impl ResourceHandle {
             }
             Err(WriteError::Unknown) => {
                 let at = self.proof(&effect, &proof, options.deadline).await?;
-                Ok(Committed::Done(effect.written(Some(at), rules)))
+                Ok(Committed::Done(self.committed(effect, at, rules)))
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The answer to a write that was committed. By now memory has its object, nearly always, with all that was read out of it.
+    fn committed(&self, effect: Effect, at: Revision, rules: &Rules) -> Written {
+        let known = match &effect {
+            Effect::Create(planned) | Effect::Put(planned, _) => self.known(&planned.key, at),
+            Effect::Finish(..) | Effect::End(..) | Effect::Remove(_) => None,
+        };
+        effect.written(Some(at), known, rules)
     }
 
     /// The revision of a commit whose outcome is unknown, if the stored state proves that it happened.
@@ -316,8 +331,19 @@ impl ResourceHandle {
 }
 
 pub(super) fn written(planned: Planned, revision: Revision, outcome: Outcome, rules: &Rules) -> Written {
+    answered(planned, None, revision, outcome, rules)
+}
+
+fn answered(
+    planned: Planned,
+    known: Option<Arc<StoredObject>>,
+    revision: Revision,
+    outcome: Outcome,
+    rules: &Rules,
+) -> Written {
+    let made = || Arc::new(StoredObject::written(&planned.key, &planned.sealed, revision));
     Written {
-        object: Arc::new(StoredObject::written(&planned.key, &planned.sealed, revision)),
+        object: known.unwrap_or_else(made),
         spec: Arc::clone(&rules.spec),
         warnings: planned.warnings,
         outcome,

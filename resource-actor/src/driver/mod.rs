@@ -15,6 +15,7 @@ mod step;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kindom_actor_kit::{DEAR, Deadline, back, dear};
 use kindom_api::meta;
 use kindom_storage::{Key, RangeRequest};
@@ -93,9 +94,21 @@ impl ResourceHandle {
     /// Carries out a write of one object, however often it loses a race, until the deadline. With `may_strip`, an object
     /// that is too large is tried once more without its managedFields.
     ///
+    /// Boxed: compilers make the code of a future, 100 KB with all that is in this one, again for each that it is a part of.
+    ///
     /// # Errors
     /// See [`WriteError`].
-    pub(crate) async fn run(
+    pub(crate) fn run<'a>(
+        &'a self,
+        target: &'a Target<'_>,
+        options: &'a WriteOptions,
+        may_strip: bool,
+        desire: &'a mut Desire<'_, '_>,
+    ) -> BoxFuture<'a, Result<Written, WriteError>> {
+        Box::pin(self.attempts(target, options, may_strip, desire))
+    }
+
+    async fn attempts(
         &self,
         target: &Target<'_>,
         options: &WriteOptions,
