@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Setup, next_established};
+use super::{Setup, next_established, widgets};
 use crate::client::{Ask, Connection, Endpoint, Protocol};
 use crate::error::LoadError;
 use crate::load::{Clients, quantile};
 use crate::process::Process;
-use crate::report::{Row, mib};
+use crate::report::{Row, mib, us};
 use crate::shapes::{CRDS, collection, costly, costly_object, widget};
 
 /// Clients that list everything at a time.
@@ -38,13 +38,14 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     }
     drop(watch);
     let objects = setup.counts.listed;
-    let mut writers = Clients::connect(&endpoint, Protocol::Http1, setup.counts.writers).await?;
-    writers.run(&kindom, objects, |i| create(&format!("widget-{i:06}"))).await?;
+    let mut first = Clients::connect(&endpoint, Protocol::Http1, setup.counts.writers).await?;
+    first.run(&kindom, objects, |i| create(&format!("widget-{i:06}"))).await?;
     let quiet = costly_object("quiet", "one").to_string();
     connection.expect(&Ask::post(collection("quiets"), quiet)).await?;
 
     let lasts = Duration::from_secs(setup.counts.seconds);
-    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask };
+    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask, is_write: false };
+    let writers = |clients, ask: fn(u64) -> Ask| Load { is_write: true, ..crowd(clients, ask) };
     let loads = [
         ("nothing else".to_owned(), crowd(0, |_| Ask::get("/livez"))),
         (
@@ -62,25 +63,49 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
         ),
         (
             format!("{FEW_CREATORS} clients that create"),
-            crowd(FEW_CREATORS, |i| create(&format!("few-{i:07}"))),
+            writers(FEW_CREATORS, |i| create(&format!("few-{i:07}"))),
         ),
         (
             format!("{} clients that create", 10 * FEW_CREATORS),
-            crowd(10 * FEW_CREATORS, |i| create(&format!("many-{i:07}"))),
+            writers(10 * FEW_CREATORS, |i| create(&format!("many-{i:07}"))),
         ),
     ];
-    let mut before: Option<(usize, f64)> = None;
+    let bytes = connection.expect(&get()).await?;
+    let floor = widgets::floor(setup, &kindom, "fair-floor", &bytes).await?;
+    let mut before: Option<(usize, Goodput)> = None;
     for (name, load) in loads {
         let (row, goodput) = measured(&kindom, &endpoint, &name, &load, lasts).await?;
         report(row);
         if let Some((clients, few)) = before.filter(|(clients, _)| clients * 10 == load.clients) {
-            let ratio = goodput / few;
+            let bare =
+                |clients| Load { clients, ask: if load.is_write { post_bare } else { get_bare }, ..load };
+            let (bare_few, bare) = (bare(clients), bare(load.clients));
+            let (bare_few, bare) =
+                (alone(&floor, &bare_few, lasts).await?, alone(&floor, &bare, lasts).await?);
+            let (ratio, bare_ratio) =
+                (goodput.each_second / few.each_second, bare.each_second / bare_few.each_second);
             let what = format!("goodput of {name}, beside that of {clients}");
-            report(Row::new(what, format!("{ratio:.2} ×")).target("0.90 ×", ratio >= 0.9));
+            let row = Row::new(what, format!("{ratio:.2} ×")).floor(format!("{bare_ratio:.2} ×"));
+            report(row.target("0.90 ×", ratio >= 0.9).remark(format!(
+                "the server's CPU for an answer {} for {}; the floor's {} for {}",
+                us(goodput.cpu_us),
+                us(few.cpu_us),
+                us(bare.cpu_us),
+                us(bare_few.cpu_us),
+            )));
         }
         before = Some((load.clients, goodput));
     }
+    floor.end().await?;
     kindom.end().await
+}
+
+fn get_bare(_: u64) -> Ask {
+    Ask::get("/object")
+}
+
+fn post_bare(_: u64) -> Ask {
+    Ask::post("/object", widget("bare", 1).to_string())
 }
 
 fn get() -> Ask {
@@ -95,6 +120,56 @@ fn create(name: &str) -> Ask {
 struct Load {
     clients: usize,
     ask: fn(u64) -> Ask,
+    is_write: bool,
+}
+
+/// The answers of a load in a second, and the server's CPU time for each.
+struct Goodput {
+    each_second: f64,
+    cpu_us: f64,
+}
+
+/// The clients of a load.
+struct Crowd {
+    answers: Arc<Answers>,
+    ended: Arc<AtomicBool>,
+    clients: JoinSet<()>,
+    began: Instant,
+    cpu: Duration,
+}
+
+impl Crowd {
+    async fn begin(process: &Process, load: &Load) -> Result<Self, LoadError> {
+        let (answers, ended) = (Arc::new(Answers::default()), Arc::new(AtomicBool::new(false)));
+        let (endpoint, mut clients) = (process.endpoint()?, JoinSet::new());
+        for _ in 0..load.clients {
+            let connection = endpoint.connect(Protocol::Http1).await?;
+            clients.spawn(ask_again(connection, load.ask, Arc::clone(&answers), Arc::clone(&ended)));
+        }
+        // What was answered while others still connected does not count.
+        answers.good.store(0, Ordering::Relaxed);
+        Ok(Self { answers, ended, clients, began: Instant::now(), cpu: process.cpu()? })
+    }
+
+    fn goodput(&self, process: &Process) -> Result<Goodput, LoadError> {
+        let (good, cpu) = (self.answers.good.load(Ordering::Relaxed) as f64, process.cpu()?);
+        let cpu_us = cpu.saturating_sub(self.cpu).as_secs_f64() * 1e6 / good.max(1.0);
+        Ok(Goodput { each_second: good / self.began.elapsed().as_secs_f64(), cpu_us })
+    }
+
+    async fn end(mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.clients.shutdown().await;
+    }
+}
+
+/// A load that nobody is asked beside.
+async fn alone(process: &Process, load: &Load, lasts: Duration) -> Result<Goodput, LoadError> {
+    let crowd = Crowd::begin(process, load).await?;
+    sleep(lasts).await;
+    let goodput = crowd.goodput(process)?;
+    crowd.end().await;
+    Ok(goodput)
 }
 
 /// The answers that a load has had.
@@ -112,34 +187,26 @@ async fn measured(
     name: &str,
     load: &Load,
     lasts: Duration,
-) -> Result<(Row, f64), LoadError> {
-    let answers = Arc::new(Answers::default());
-    let ended = Arc::new(AtomicBool::new(false));
-    let mut clients = JoinSet::new();
-    for _ in 0..load.clients {
-        let connection = endpoint.connect(Protocol::Http1).await?;
-        clients.spawn(ask_again(connection, load.ask, Arc::clone(&answers), Arc::clone(&ended)));
-    }
-    let (began, good) = (Instant::now(), answers.good.load(Ordering::Relaxed));
-    let probes = probe(endpoint, &ended)?;
+) -> Result<(Row, Goodput), LoadError> {
+    let crowd = Crowd::begin(kindom, load).await?;
+    let probes = probe(endpoint, &crowd.ended)?;
     let mut memory = 0;
-    while began.elapsed() < lasts {
+    while crowd.began.elapsed() < lasts {
         sleep(Duration::from_millis(100)).await;
         memory = memory.max(kindom.memory()?);
     }
-    let took = began.elapsed();
-    let good = answers.good.load(Ordering::Relaxed) - good;
-    ended.store(true, Ordering::Relaxed);
+    let goodput = crowd.goodput(kindom)?;
+    crowd.ended.store(true, Ordering::Relaxed);
+    let answers = Arc::clone(&crowd.answers);
     let probed = tokio::task::spawn_blocking(move || probes.join()).await;
     let probed = probed.map_err(LoadError::transport("the probes"))?;
+    crowd.end().await;
     let [mut livez, mut quiet] =
         probed.map_err(|_| LoadError::Missing("the probes panicked".to_owned()))??;
-    clients.shutdown().await;
     livez.sort_unstable();
     quiet.sort_unstable();
     let ms = |sorted: &[Duration], percent| format!("{:.1}", quantile(sorted, percent).as_secs_f64() * 1e3);
     let p99 = quantile(&livez, 99);
-    let goodput = good as f64 / took.as_secs_f64();
     let row = Row::new(
         format!("`/livez` beside {name}"),
         format!("p50 {} ms, p99 {} ms", ms(&livez, 50), ms(&livez, 99)),
@@ -150,7 +217,7 @@ async fn measured(
         ms(&livez, 100),
         ms(&quiet, 50),
         ms(&quiet, 99),
-        goodput,
+        goodput.each_second,
         answers.refused.load(Ordering::Relaxed),
         answers.failed.load(Ordering::Relaxed),
         mib(memory),
