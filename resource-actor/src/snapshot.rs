@@ -1,14 +1,16 @@
 //! A type's objects at one revision: an immutable ordered map that is cheap to change into the next one.
 //!
-//! The map is a sorted list of sorted chunks, each behind an `Arc`. Changing one object copies its chunk and the list of
-//! chunks; everything else is shared with the snapshot before, so a list keeps reading the one it began with.
+//! The map is a tree of three levels: a list of blocks, which are lists of chunks, which are lists of objects, each behind an
+//! `Arc`. Changing one object copies its chunk, its block and the list of blocks; everything else is shared with the snapshot
+//! before, so a list keeps reading the one it began with.
 //!
-//! Worked example, with chunks of at most 2: after `a b c` there are chunks `[a b] [c]`. Inserting `bb` finds `[a b]`
-//! (the last chunk that starts at or before it), makes `[a b bb]`, which is too long, and splits it: `[a] [b bb] [c]`.
-//! Removing `c` empties its chunk, which goes: `[a] [b bb]`.
+//! Worked example, of one block with chunks of at most 2: after `a b c` there are chunks `[a b] [c]`. Inserting `bb` finds
+//! `[a b]` (the last chunk that starts at or before it), makes `[a b bb]`, which is too long, and splits it: `[a] [b bb] [c]`.
+//! Removing `c` empties its chunk, which goes: `[a] [b bb]`. Blocks split and go likewise.
 //!
-//! Beside each chunk stands the number of objects up to its end, here `1 3`. So counting the objects between two keys takes
-//! two searches, however many they are: a page of a list gives the number of objects behind it.
+//! Beside each chunk of a block stands the number of the block's objects up to its end, here `1 3`; beside each block likewise. So
+//! counting the objects between two keys takes a few searches, however many they are: a page of a list gives the number of objects
+//! behind it.
 
 use std::sync::Arc;
 
@@ -16,41 +18,221 @@ use kindom_storage::Revision;
 
 use kindom_objects::StoredObject;
 
-/// The most objects in a chunk: copying one costs well under a microsecond per 64.
-const CHUNK_MAX: usize = 128;
+/// The most objects in a chunk, and chunks in a block: copying one costs well under a microsecond. Few in tests, so that blocks
+/// come and go in them.
+const PARTS_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
 /// Some objects, in key order.
 pub(crate) type Chunk = Arc<Vec<Arc<StoredObject>>>;
 
+/// Some chunks, in key order.
+type Block = Arc<Parts<Chunk>>;
+
 /// A type's objects, by key, with the revision up to which changes are in it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    chunks: Vec<Chunk>,
-    /// The number of objects up to the end of each chunk.
-    ends: Vec<usize>,
-    len: usize,
+    blocks: Parts<Block>,
     revision: Revision,
+}
+
+/// A part of a snapshot, which is never empty.
+trait Part: Clone {
+    /// A part of one object.
+    fn of(object: Arc<StoredObject>) -> Self;
+    fn first_key(&self) -> Option<&str>;
+    /// The number of objects.
+    fn len(&self) -> usize;
+    /// The number of objects for which `before` returns true: it does so from the first object up to some key.
+    fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize;
+    fn get(&self, key: &str) -> Option<&Arc<StoredObject>>;
+    /// Sets the object of its key; gives back the one before.
+    fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>>;
+    /// Splits its end off, if it has become too long.
+    fn split(&mut self) -> Option<Self>;
+    /// Removes the object of a key, and gives it back.
+    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>>;
+}
+
+impl Part for Chunk {
+    fn of(object: Arc<StoredObject>) -> Self {
+        Self::new(vec![object])
+    }
+
+    fn first_key(&self) -> Option<&str> {
+        self.first().map(|object| object.key())
+    }
+
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
+        self.partition_point(|object| before(object.key()))
+    }
+
+    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        self.as_slice().get(self.binary_search_by(|object| object.key().cmp(key)).ok()?)
+    }
+
+    fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        let chunk = Self::make_mut(self);
+        match chunk.binary_search_by(|other| other.key().cmp(object.key())) {
+            Ok(at) => chunk.get_mut(at).map(|slot| std::mem::replace(slot, object)),
+            Err(at) => {
+                chunk.insert(at, object);
+                None
+            }
+        }
+    }
+
+    fn split(&mut self) -> Option<Self> {
+        (Vec::len(self) > PARTS_MAX).then(|| Self::new(Self::make_mut(self).split_off(PARTS_MAX / 2)))
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+        let at = self.binary_search_by(|object| object.key().cmp(key)).ok()?;
+        Some(Self::make_mut(self).remove(at))
+    }
+}
+
+impl Part for Block {
+    fn of(object: Arc<StoredObject>) -> Self {
+        Self::new([Chunk::of(object)].into_iter().collect())
+    }
+
+    fn first_key(&self) -> Option<&str> {
+        self.parts.first().and_then(Part::first_key)
+    }
+
+    fn len(&self) -> usize {
+        Parts::len(self)
+    }
+
+    fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
+        Parts::rank(self, before)
+    }
+
+    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        Parts::get(self, key)
+    }
+
+    fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        Self::make_mut(self).put(object)
+    }
+
+    fn split(&mut self) -> Option<Self> {
+        (self.parts.len() > PARTS_MAX).then(|| Self::new(Self::make_mut(self).split_off(PARTS_MAX / 2)))
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+        self.get(key)?;
+        Self::make_mut(self).remove(key)
+    }
+}
+
+/// Parts in key order.
+#[derive(Debug, Clone)]
+struct Parts<P> {
+    parts: Vec<P>,
+    /// The number of objects up to the end of each.
+    ends: Vec<usize>,
+}
+
+impl<P> Default for Parts<P> {
+    fn default() -> Self {
+        Self { parts: Vec::new(), ends: Vec::new() }
+    }
+}
+
+impl<P: Part> FromIterator<P> for Parts<P> {
+    fn from_iter<I: IntoIterator<Item = P>>(parts: I) -> Self {
+        let parts: Vec<P> = parts.into_iter().collect();
+        let up_to = |end: &mut usize, part: &P| {
+            *end += part.len();
+            Some(*end)
+        };
+        Self { ends: parts.iter().scan(0, up_to).collect(), parts }
+    }
+}
+
+impl<P: Part> Parts<P> {
+    fn len(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The last part whose first key is at or before `key`: the only one that may hold it.
+    fn place(&self, key: &str) -> Option<usize> {
+        self.parts.partition_point(|part| part.first_key().is_some_and(|first| first <= key)).checked_sub(1)
+    }
+
+    fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
+        let behind = self.parts.partition_point(|part| part.first_key().is_some_and(&mut *before));
+        let Some((at, part)) = behind.checked_sub(1).and_then(|at| Some((at, self.parts.get(at)?))) else {
+            return 0;
+        };
+        let earlier = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        earlier + part.rank(before)
+    }
+
+    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        self.parts.get(self.place(key)?)?.get(key)
+    }
+
+    fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
+        let at = self.place(object.key()).unwrap_or(0);
+        let Some(part) = self.parts.get_mut(at) else {
+            *self = [P::of(object)].into_iter().collect();
+            return None;
+        };
+        let before = part.put(object);
+        let tail = part.split();
+        if before.is_none() {
+            self.ends.iter_mut().skip(at).for_each(|end| *end += 1);
+        }
+        if let Some(tail) = tail
+            && let Some(end) = self.ends.get(at)
+        {
+            self.ends.insert(at, end - tail.len());
+            self.parts.insert(at + 1, tail);
+        }
+        before
+    }
+
+    /// Splits the parts from `at` on off.
+    fn split_off(&mut self, at: usize) -> Self {
+        self.ends.truncate(at);
+        self.parts.split_off(at).into_iter().collect()
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+        let at = self.place(key)?;
+        let part = self.parts.get_mut(at)?;
+        let removed = part.remove(key)?;
+        let is_empty = part.len() == 0;
+        self.ends.iter_mut().skip(at).for_each(|end| *end -= 1);
+        if is_empty {
+            self.parts.remove(at);
+            self.ends.remove(at);
+        }
+        Some(removed)
+    }
 }
 
 impl Snapshot {
     /// A snapshot of these objects, which are in key order.
     #[must_use]
     pub fn from_sorted(objects: impl IntoIterator<Item = Arc<StoredObject>>, revision: Revision) -> Self {
-        let mut snapshot = Self { revision, ..Self::default() };
-        let mut chunk = Vec::with_capacity(CHUNK_MAX);
-        for object in objects {
-            snapshot.len += 1;
-            chunk.push(object);
-            if chunk.len() == CHUNK_MAX {
-                snapshot.ends.push(snapshot.len);
-                snapshot.chunks.push(Arc::new(std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK_MAX))));
-            }
-        }
-        if !chunk.is_empty() {
-            snapshot.ends.push(snapshot.len);
-            snapshot.chunks.push(Arc::new(chunk));
-        }
-        snapshot
+        let mut objects = objects.into_iter().fuse();
+        let chunks = std::iter::from_fn(|| {
+            let chunk: Vec<_> = objects.by_ref().take(PARTS_MAX).collect();
+            (!chunk.is_empty()).then(|| Arc::new(chunk))
+        });
+        let mut chunks = chunks.fuse();
+        let blocks = std::iter::from_fn(|| {
+            let block: Parts<Chunk> = chunks.by_ref().take(PARTS_MAX).collect();
+            (!block.parts.is_empty()).then(|| Arc::new(block))
+        });
+        Self { blocks: blocks.collect(), revision }
     }
 
     /// Every change of the type up to this revision is in it, and none after.
@@ -62,26 +244,31 @@ impl Snapshot {
     /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.blocks.len()
     }
 
     /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// The object of a key. O(log n).
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
-        let chunk = self.chunks.get(self.chunk_of(key)?)?;
-        chunk.get(chunk.binary_search_by(|o| o.key().cmp(key)).ok()?)
+        self.blocks.get(key)
+    }
+
+    /// The chunks from the one on that `key` is in or would be in.
+    fn chunks_from(&self, key: &str) -> impl Iterator<Item = &Chunk> {
+        let first = self.blocks.place(key).unwrap_or(0);
+        let in_first = self.blocks.parts.get(first).and_then(|block| block.place(key)).unwrap_or(0);
+        self.blocks.parts.iter().skip(first).flat_map(|block| block.parts.iter()).skip(in_first)
     }
 
     /// The objects whose key is at or after `start`, in key order.
     pub fn from_key<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a Arc<StoredObject>> {
-        let first = self.chunk_of(start).unwrap_or(0);
-        self.chunks.iter().skip(first).flat_map(|chunk| chunk.iter()).skip_while(move |o| o.key() < start)
+        self.chunks_from(start).flat_map(|chunk| chunk.iter()).skip_while(move |o| o.key() < start)
     }
 
     /// The objects whose key starts with `prefix` and is at or after `start`, in key order.
@@ -96,79 +283,33 @@ impl Snapshot {
     /// The chunks with objects whose key starts with `prefix`; the first and the last may have others, too. One that is the same
     /// as in another snapshot has the same objects.
     pub(crate) fn chunks_of<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Chunk> {
-        let first = self.chunk_of(prefix).unwrap_or(0);
         let begins_before_its_end = move |chunk: &&Chunk| {
             chunk.first().is_some_and(|o| o.key() < prefix || o.key().starts_with(prefix))
         };
-        self.chunks.iter().skip(first).take_while(begins_before_its_end)
+        self.chunks_from(prefix).take_while(begins_before_its_end)
     }
 
     /// The number of objects whose key starts with `prefix` and is at or after `start`. O(log n).
     #[must_use]
     pub fn count(&self, prefix: &str, start: &str) -> usize {
         let from = prefix.max(start);
-        let upto = self.rank(|key| key < prefix || key.starts_with(prefix));
-        upto.saturating_sub(self.rank(|key| key < from))
-    }
-
-    /// The number of objects for which `before` returns true: it does so from the first object up to some key.
-    fn rank(&self, mut before: impl FnMut(&str) -> bool) -> usize {
-        let last = self.chunks.partition_point(|c| c.first().is_some_and(|o| before(o.key()))).checked_sub(1);
-        let Some((at, chunk)) = last.and_then(|at| Some((at, self.chunks.get(at)?))) else { return 0 };
-        let earlier = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        earlier + chunk.partition_point(|o| before(o.key()))
+        let upto = self.blocks.rank(&mut |key| key < prefix || key.starts_with(prefix));
+        upto.saturating_sub(self.blocks.rank(&mut |key| key < from))
     }
 
     /// Sets the object of its key; gives back the one before.
     pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
-        let Some(at) = self.chunk_of(object.key()).or_else(|| (!self.chunks.is_empty()).then_some(0)) else {
-            self.chunks.push(Arc::new(vec![object]));
-            (self.ends, self.len) = (vec![1], 1);
-            return None;
-        };
-        let chunk = Arc::make_mut(self.chunks.get_mut(at)?);
-        match chunk.binary_search_by(|o| o.key().cmp(object.key())) {
-            Ok(i) => chunk.get_mut(i).map(|slot| std::mem::replace(slot, object)),
-            Err(i) => {
-                chunk.insert(i, object);
-                self.len += 1;
-                let split = chunk.len() > CHUNK_MAX;
-                let tail = if split { chunk.split_off(CHUNK_MAX / 2) } else { Vec::new() };
-                self.ends.iter_mut().skip(at).for_each(|end| *end += 1);
-                if split && let Some(end) = self.ends.get(at) {
-                    self.ends.insert(at, end - tail.len());
-                    self.chunks.insert(at + 1, Arc::new(tail));
-                }
-                None
-            }
-        }
+        self.blocks.put(object)
     }
 
     /// Removes the object of a key, and gives it back.
     pub fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
-        let at = self.chunk_of(key)?;
-        let chunk = self.chunks.get_mut(at)?;
-        let i = chunk.binary_search_by(|o| o.key().cmp(key)).ok()?;
-        let chunk = Arc::make_mut(chunk);
-        let removed = chunk.remove(i);
-        let empty = chunk.is_empty();
-        self.ends.iter_mut().skip(at).for_each(|end| *end -= 1);
-        if empty {
-            self.chunks.remove(at);
-            self.ends.remove(at);
-        }
-        self.len -= 1;
-        Some(removed)
+        self.blocks.remove(key)
     }
 
     /// Notes that every change up to `revision` is in it.
     pub fn advance(&mut self, revision: Revision) {
         self.revision = self.revision.max(revision);
-    }
-
-    /// The last chunk whose first key is at or before `key`: the only one that may hold it.
-    fn chunk_of(&self, key: &str) -> Option<usize> {
-        self.chunks.partition_point(|c| c.first().is_some_and(|o| o.key() <= key)).checked_sub(1)
     }
 }
 
@@ -241,7 +382,7 @@ mod tests {
         let snapshot =
             Snapshot::from_sorted((0..200_000).map(|i| object(&format!("{i:06}"), 1)), Revision(1));
         let mut steps = 0;
-        let rank = snapshot.rank(|key| {
+        let rank = snapshot.blocks.rank(&mut |key| {
             steps += 1;
             key < "123456"
         });
