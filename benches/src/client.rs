@@ -151,6 +151,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Another client of the same connection; `None` for HTTP/1.1, which has one.
+    pub(crate) fn share(&self) -> Option<Self> {
+        let Sender::Http2(sender) = &self.sender else { return None };
+        Some(Self { sender: Sender::Http2(sender.clone()), authority: self.authority.clone() })
+    }
+
     async fn begin(&mut self, ask: &Ask) -> Result<Response<Incoming>, LoadError> {
         let mut request = Request::builder().method(ask.method);
         // HTTP/2 takes authority and scheme from the address, HTTP/1.1 has them in a header.

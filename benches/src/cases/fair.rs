@@ -21,6 +21,8 @@ const LISTERS: usize = 50;
 /// Connections that get one object, and clients that create: as many as the server can answer at once, and then ten times as many.
 const FEW_GETTERS: usize = 200;
 const FEW_CREATORS: usize = 64;
+/// The connections that clients of HTTP/2 share.
+const SHARED: usize = 20;
 /// Clients that write to the type whose objects are dear to validate.
 const COSTLY: usize = 16;
 /// The rest between two probes.
@@ -44,8 +46,10 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     connection.expect(&Ask::post(collection("quiets"), quiet)).await?;
 
     let lasts = Duration::from_secs(setup.counts.seconds);
-    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask, is_write: false };
+    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask, is_write: false, shared: None };
     let writers = |clients, ask: fn(u64) -> Ask| Load { is_write: true, ..crowd(clients, ask) };
+    let sharing = |load: Load| Load { shared: Some(SHARED), ..load };
+    let streams = |clients| format!("{clients} streams of {SHARED} connections");
     let loads = [
         ("nothing else".to_owned(), crowd(0, |_| Ask::get("/livez"))),
         (
@@ -54,6 +58,11 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
         ),
         (format!("{FEW_GETTERS} connections that get an object"), crowd(FEW_GETTERS, |_| get())),
         (format!("{} connections that get an object", 10 * FEW_GETTERS), crowd(10 * FEW_GETTERS, |_| get())),
+        (format!("{} that get an object", streams(FEW_GETTERS)), sharing(crowd(FEW_GETTERS, |_| get()))),
+        (
+            format!("{} that get an object", streams(10 * FEW_GETTERS)),
+            sharing(crowd(10 * FEW_GETTERS, |_| get())),
+        ),
         (
             format!("{COSTLY} clients that write what is dear to validate"),
             crowd(COSTLY, |i| {
@@ -68,6 +77,14 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
         (
             format!("{} clients that create", 10 * FEW_CREATORS),
             writers(10 * FEW_CREATORS, |i| create(&format!("many-{i:07}"))),
+        ),
+        (
+            format!("{} that create", streams(FEW_CREATORS)),
+            sharing(writers(FEW_CREATORS, |i| create(&format!("few-streams-{i:07}")))),
+        ),
+        (
+            format!("{} that create", streams(10 * FEW_CREATORS)),
+            sharing(writers(10 * FEW_CREATORS, |i| create(&format!("many-streams-{i:07}")))),
         ),
     ];
     let bytes = connection.expect(&get()).await?;
@@ -121,6 +138,8 @@ struct Load {
     clients: usize,
     ask: fn(u64) -> Ask,
     is_write: bool,
+    /// The connections that they share, by HTTP/2; else each has one of HTTP/1.1.
+    shared: Option<usize>,
 }
 
 /// The answers of a load in a second, and the server's CPU time for each.
@@ -142,8 +161,16 @@ impl Crowd {
     async fn begin(process: &Process, load: &Load) -> Result<Self, LoadError> {
         let (answers, ended) = (Arc::new(Answers::default()), Arc::new(AtomicBool::new(false)));
         let (endpoint, mut clients) = (process.endpoint()?, JoinSet::new());
+        let mut shared = Vec::new();
+        for _ in 0..load.shared.unwrap_or(0) {
+            shared.push(endpoint.connect(Protocol::Http2).await?);
+        }
+        let mut shared = shared.iter().filter_map(Connection::share).cycle();
         for _ in 0..load.clients {
-            let connection = endpoint.connect(Protocol::Http1).await?;
+            let connection = match shared.next() {
+                Some(connection) => connection,
+                None => endpoint.connect(Protocol::Http1).await?,
+            };
             clients.spawn(ask_again(connection, load.ask, Arc::clone(&answers), Arc::clone(&ended)));
         }
         // What was answered while others still connected does not count.
