@@ -215,7 +215,7 @@ pub(crate) async fn list_reply(
         }
         Shape::MetadataList(meta) => (ItemForm::Metadata(meta), table::metadata_list(meta, &listed.meta)),
     };
-    // One walk, as there may be very many.
+    // One walk, as a list may have very many objects.
     let (mut bytes, mut converted) = (0, 0);
     for object in &listed.objects {
         bytes += object.json().len();
@@ -259,32 +259,15 @@ enum ItemForm {
     Table(Box<Tables>),
 }
 
-/// The pieces of a list: its start with the first items, more items, its end.
-struct ListPieces {
-    /// The answers of the type's webhook.
-    conversions: Conversions,
-    spec: Arc<TypeSpec>,
-    version: String,
-    resource: GroupResource,
-    form: ItemForm,
-    start: Option<Vec<u8>>,
-    /// The bytes of the objects that are left.
-    left: usize,
-    is_first: bool,
-    objects: std::vec::IntoIter<Arc<StoredObject>>,
-    end: Option<Vec<u8>>,
-    _held: Held,
-}
-
-impl ListPieces {
+impl ItemForm {
     fn write(
-        form: &ItemForm,
+        &self,
         spec: &TypeSpec,
         version: &VersionSpec,
         object: &StoredObject,
         out: &mut Vec<u8>,
     ) -> Result<(), Unreadable> {
-        match form {
+        match self {
             ItemForm::Whole(untyped) => {
                 let start = out.len();
                 render::write_served(spec, version, object, out)?;
@@ -302,6 +285,23 @@ impl ListPieces {
     }
 }
 
+/// The pieces of a list: its start with the first items, more items, its end.
+struct ListPieces {
+    /// The answers of the type's webhook.
+    conversions: Conversions,
+    spec: Arc<TypeSpec>,
+    version: String,
+    resource: GroupResource,
+    form: ItemForm,
+    start: Option<Vec<u8>>,
+    /// The bytes of the objects that are left.
+    left: usize,
+    is_first: bool,
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    end: Option<Vec<u8>>,
+    _held: Held,
+}
+
 impl Iterator for ListPieces {
     type Item = Result<Vec<u8>, Failure>;
 
@@ -315,6 +315,8 @@ impl Iterator for ListPieces {
 
 impl ListPieces {
     fn piece(&mut self) -> Option<Result<Vec<u8>, Failure>> {
+        // Nothing follows the end.
+        self.end.as_ref()?;
         let spec = Arc::clone(&self.spec);
         let Some(version) = spec.version(&self.version) else {
             return Some(Err(unreadable_object(self.resource.clone(), ReadError::Gone)));
@@ -338,7 +340,7 @@ impl ListPieces {
             if !std::mem::take(&mut self.is_first) {
                 piece.push(b',');
             }
-            if let Err(why) = Self::write(&self.form, &spec, version, &object, &mut piece) {
+            if let Err(why) = self.form.write(&spec, version, &object, &mut piece) {
                 return Some(Err(unreadable_object(self.resource.clone(), why.into())));
             }
         }

@@ -54,5 +54,10 @@ fn stored_values() {
         let later = object.at_revision(Revision(8));
         assert_eq!(later.corrupt().is_some(), object.corrupt().is_some());
         let _ = (object.uid(), object.api_version(), object.label("a"), object.is_foreign());
+        // As kindom would store it: read up to the metadata, and whole, it says the same, which is asserted there.
+        if let Ok(tree) = json::parse_own(bytes) {
+            let sealed = Sealed::new(tree.to_vec(), 7);
+            assert_eq!(*StoredObject::written("ns/a", &sealed, Revision(7)).json(), tree.to_vec());
+        }
     });
 }

@@ -60,7 +60,7 @@ pub struct Translated {
 }
 
 /// The facts read out of the bytes when an object enters a snapshot.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     api_version: Arc<str>,
     uid: Box<str>,
@@ -85,12 +85,13 @@ struct Beginning<'a> {
     metadata: Option<Metadata<'a>>,
 }
 
+/// A text that borrows where it can, which a bare `Cow` does not.
 #[derive(Default, serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[derive(serde::Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
-enum Field {
+enum TopLevel {
     ApiVersion,
     Metadata,
     #[serde(other)]
@@ -107,12 +108,12 @@ impl<'de> Visitor<'de> for &mut Beginning<'de> {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(field) = map.next_key()? {
             match field {
-                Field::ApiVersion => self.api_version = map.next_value()?,
-                Field::Metadata => {
+                TopLevel::ApiVersion => self.api_version = map.next_value()?,
+                TopLevel::Metadata => {
                     self.metadata = Some(map.next_value()?);
                     break;
                 }
-                Field::Other => drop(map.next_value::<IgnoredAny>()?),
+                TopLevel::Other => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         Ok(())
@@ -158,7 +159,9 @@ impl StoredObject {
 
     fn own(key: &str, json: Bytes, shape: Shape, revision: Revision) -> Self {
         let foreign = (shape == NO_SHAPE).then(|| Box::new(Foreign::Signed));
-        Self { shape: AtomicU32::new(shape), ..Self::with(key, json, revision, foreign) }
+        let own = Self { shape: AtomicU32::new(shape), ..Self::with(key, json, revision, foreign) };
+        debug_assert_eq!(own.facts, Facts::read(&own.json), "sealed bytes are sorted and valid");
+        own
     }
 
     fn with(key: &str, json: Bytes, revision: Revision, foreign: Option<Box<Foreign>>) -> Self {
@@ -396,11 +399,11 @@ impl Facts {
         Self::new(json, &api_version, metadata)
     }
 
-    /// As [`Facts::read`], of bytes that kindom has written: their sum has said that they are whole, and their keys are sorted,
-    /// so it is over with the metadata.
+    /// As [`Facts::read`], up to the metadata: kindom's bytes have passed their checksum, and their keys are sorted and unique, so
+    /// nothing behind it matters.
     fn of_own(json: &[u8]) -> Option<Self> {
         let mut beginning = Beginning::default();
-        // An error: the map is not read to its end.
+        // Usually an error, as the map is not read to its end. After a real one before the metadata there is none.
         let _ = serde_json::Deserializer::from_slice(json).deserialize_map(&mut beginning);
         Self::new(json, &beginning.api_version.0, beginning.metadata?)
     }

@@ -27,7 +27,8 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Seals an object's JSON. A float that is a negative zero is stored as `-0`, which every parser reads as the integer 0;
+    /// Seals an object's JSON, which has to be valid, with keys that are sorted and unique, as `Value` writes it: what is sealed is
+    /// not read to its end again. A float that is a negative zero is stored as `-0`, which every parser reads as the integer 0;
     /// such an object is never served as it is stored.
     pub fn new(mut json: Vec<u8>, shape: Shape) -> Self {
         let shape = if json::may_hold_negative_zero(&json) { NO_SHAPE } else { shape };

@@ -514,10 +514,11 @@ impl ResourceHandle {
         Ok(outcome?)
     }
 
-    /// The object of a key as of this revision, which wrote it, if it is in memory.
+    /// The object that this revision wrote at a key, if memory has it, and can read it.
     pub(crate) fn known(&self, key: &str, revision: Revision) -> Option<Arc<StoredObject>> {
         let awake = self.cell.awake.load_full()?;
-        awake.live.snapshot().get(key).filter(|known| known.revision() == revision).cloned()
+        let is_it = |known: &&Arc<StoredObject>| known.revision() == revision && known.corrupt().is_none();
+        awake.live.snapshot().get(key).filter(is_it).cloned()
     }
 
     /// Waits a while until the committed change is in the snapshot.

@@ -18,8 +18,8 @@ use kindom_storage::Revision;
 
 use kindom_objects::StoredObject;
 
-/// The most objects in a chunk, and chunks in a block: copying one costs well under a microsecond. Few in tests, so that blocks
-/// come and go in them.
+/// The most objects in a chunk, and chunks in a block: copying one counts so many references. Few in tests, so that blocks come and
+/// go in them.
 const PARTS_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
 /// Some objects, in key order.
@@ -35,98 +35,109 @@ pub struct Snapshot {
     revision: Revision,
 }
 
-/// A part of a snapshot, which is never empty.
-trait Part: Clone {
+/// A level of the tree, or a part of one. An empty part is in none.
+trait Level: Clone {
     /// A part of one object.
     fn of(object: Arc<StoredObject>) -> Self;
     fn first_key(&self) -> Option<&str>;
     /// The number of objects.
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
     /// The number of objects for which `before` returns true: it does so from the first object up to some key.
     fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize;
-    fn get(&self, key: &str) -> Option<&Arc<StoredObject>>;
+    fn find(&self, key: &str) -> Option<&Arc<StoredObject>>;
     /// Sets the object of its key; gives back the one before.
     fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>>;
-    /// Splits its end off, if it has become too long.
-    fn split(&mut self) -> Option<Self>;
-    /// Removes the object of a key, and gives it back.
-    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>>;
+    /// `true` if it has become too long.
+    fn is_long(&self) -> bool;
+    /// Splits its end off.
+    fn split(&mut self) -> Self;
+    /// Removes the object of a key, and gives it back. The part may be empty then.
+    fn take(&mut self, key: &str) -> Option<Arc<StoredObject>>;
 }
 
-impl Part for Chunk {
+impl Level for Vec<Arc<StoredObject>> {
     fn of(object: Arc<StoredObject>) -> Self {
-        Self::new(vec![object])
+        vec![object]
     }
 
     fn first_key(&self) -> Option<&str> {
         self.first().map(|object| object.key())
     }
 
-    fn len(&self) -> usize {
-        Vec::len(self)
+    fn count(&self) -> usize {
+        self.len()
     }
 
     fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
         self.partition_point(|object| before(object.key()))
     }
 
-    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
-        self.as_slice().get(self.binary_search_by(|object| object.key().cmp(key)).ok()?)
+    fn find(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        self.get(self.binary_search_by(|object| object.key().cmp(key)).ok()?)
     }
 
     fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
-        let chunk = Self::make_mut(self);
-        match chunk.binary_search_by(|other| other.key().cmp(object.key())) {
-            Ok(at) => chunk.get_mut(at).map(|slot| std::mem::replace(slot, object)),
+        match self.binary_search_by(|other| other.key().cmp(object.key())) {
+            Ok(at) => self.get_mut(at).map(|slot| std::mem::replace(slot, object)),
             Err(at) => {
-                chunk.insert(at, object);
+                self.insert(at, object);
                 None
             }
         }
     }
 
-    fn split(&mut self) -> Option<Self> {
-        (Vec::len(self) > PARTS_MAX).then(|| Self::new(Self::make_mut(self).split_off(PARTS_MAX / 2)))
+    fn is_long(&self) -> bool {
+        self.len() > PARTS_MAX
     }
 
-    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+    fn split(&mut self) -> Self {
+        self.split_off(PARTS_MAX / 2)
+    }
+
+    fn take(&mut self, key: &str) -> Option<Arc<StoredObject>> {
         let at = self.binary_search_by(|object| object.key().cmp(key)).ok()?;
-        Some(Self::make_mut(self).remove(at))
+        Some(self.remove(at))
     }
 }
 
-impl Part for Block {
+/// A shared part is copied before it changes.
+impl<P: Level> Level for Arc<P> {
     fn of(object: Arc<StoredObject>) -> Self {
-        Self::new([Chunk::of(object)].into_iter().collect())
+        Self::new(P::of(object))
     }
 
     fn first_key(&self) -> Option<&str> {
-        self.parts.first().and_then(Part::first_key)
+        P::first_key(self)
     }
 
-    fn len(&self) -> usize {
-        Parts::len(self)
+    fn count(&self) -> usize {
+        P::count(self)
     }
 
     fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
-        Parts::rank(self, before)
+        P::rank(self, before)
     }
 
-    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
-        Parts::get(self, key)
+    fn find(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        P::find(self, key)
     }
 
     fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         Self::make_mut(self).put(object)
     }
 
-    fn split(&mut self) -> Option<Self> {
-        (self.parts.len() > PARTS_MAX).then(|| Self::new(Self::make_mut(self).split_off(PARTS_MAX / 2)))
+    fn is_long(&self) -> bool {
+        P::is_long(self)
     }
 
-    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
-        self.get(key)?;
-        Self::make_mut(self).remove(key)
+    fn split(&mut self) -> Self {
+        Self::new(Self::make_mut(self).split())
+    }
+
+    fn take(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+        // Nothing is copied for a key that is not there.
+        self.find(key)?;
+        Self::make_mut(self).take(key)
     }
 }
 
@@ -144,25 +155,35 @@ impl<P> Default for Parts<P> {
     }
 }
 
-impl<P: Part> FromIterator<P> for Parts<P> {
+impl<P: Level> FromIterator<P> for Parts<P> {
     fn from_iter<I: IntoIterator<Item = P>>(parts: I) -> Self {
         let parts: Vec<P> = parts.into_iter().collect();
         let up_to = |end: &mut usize, part: &P| {
-            *end += part.len();
+            *end += part.count();
             Some(*end)
         };
         Self { ends: parts.iter().scan(0, up_to).collect(), parts }
     }
 }
 
-impl<P: Part> Parts<P> {
-    fn len(&self) -> usize {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
+impl<P: Level> Parts<P> {
     /// The last part whose first key is at or before `key`: the only one that may hold it.
     fn place(&self, key: &str) -> Option<usize> {
         self.parts.partition_point(|part| part.first_key().is_some_and(|first| first <= key)).checked_sub(1)
+    }
+}
+
+impl<P: Level> Level for Parts<P> {
+    fn of(object: Arc<StoredObject>) -> Self {
+        [P::of(object)].into_iter().collect()
+    }
+
+    fn first_key(&self) -> Option<&str> {
+        self.parts.first().and_then(P::first_key)
+    }
+
+    fn count(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
     }
 
     fn rank(&self, before: &mut dyn FnMut(&str) -> bool) -> usize {
@@ -174,47 +195,50 @@ impl<P: Part> Parts<P> {
         earlier + part.rank(before)
     }
 
-    fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
-        self.parts.get(self.place(key)?)?.get(key)
+    fn find(&self, key: &str) -> Option<&Arc<StoredObject>> {
+        self.parts.get(self.place(key)?)?.find(key)
     }
 
     fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         let at = self.place(object.key()).unwrap_or(0);
         let Some(part) = self.parts.get_mut(at) else {
-            *self = [P::of(object)].into_iter().collect();
+            *self = Self::of(object);
             return None;
         };
         let before = part.put(object);
-        let tail = part.split();
+        let tail = part.is_long().then(|| part.split());
         if before.is_none() {
             self.ends.iter_mut().skip(at).for_each(|end| *end += 1);
         }
         if let Some(tail) = tail
             && let Some(end) = self.ends.get(at)
         {
-            self.ends.insert(at, end - tail.len());
+            self.ends.insert(at, end - tail.count());
             self.parts.insert(at + 1, tail);
         }
         before
     }
 
-    /// Splits the parts from `at` on off.
-    fn split_off(&mut self, at: usize) -> Self {
-        self.ends.truncate(at);
-        self.parts.split_off(at).into_iter().collect()
+    fn is_long(&self) -> bool {
+        self.parts.len() > PARTS_MAX
     }
 
-    fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
+    fn split(&mut self) -> Self {
+        self.ends.truncate(PARTS_MAX / 2);
+        self.parts.split_off(PARTS_MAX / 2).into_iter().collect()
+    }
+
+    fn take(&mut self, key: &str) -> Option<Arc<StoredObject>> {
         let at = self.place(key)?;
         let part = self.parts.get_mut(at)?;
-        let removed = part.remove(key)?;
-        let is_empty = part.len() == 0;
+        let taken = part.take(key)?;
+        let is_empty = part.count() == 0;
         self.ends.iter_mut().skip(at).for_each(|end| *end -= 1);
         if is_empty {
             self.parts.remove(at);
             self.ends.remove(at);
         }
-        Some(removed)
+        Some(taken)
     }
 }
 
@@ -244,7 +268,7 @@ impl Snapshot {
     /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.blocks.len()
+        self.blocks.count()
     }
 
     /// Returns true if there are no objects.
@@ -256,7 +280,7 @@ impl Snapshot {
     /// The object of a key. O(log n).
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<StoredObject>> {
-        self.blocks.get(key)
+        self.blocks.find(key)
     }
 
     /// The chunks from the one on that `key` is in or would be in.
@@ -304,7 +328,7 @@ impl Snapshot {
 
     /// Removes the object of a key, and gives it back.
     pub fn remove(&mut self, key: &str) -> Option<Arc<StoredObject>> {
-        self.blocks.remove(key)
+        self.blocks.take(key)
     }
 
     /// Notes that every change up to `revision` is in it.
@@ -330,6 +354,21 @@ mod tests {
         snapshot.from_key("").map(|o| (o.key().to_owned(), o.revision().0)).collect()
     }
 
+    /// No part is empty or too long, and each end is where it says.
+    fn check<P: Level>(of: &Parts<P>, inner: impl Fn(&P)) {
+        let mut end = 0;
+        assert_eq!(of.parts.len(), of.ends.len());
+        for (part, upto) in of.parts.iter().zip(&of.ends) {
+            end += part.count();
+            assert!(part.count() > 0 && !part.is_long() && *upto == end);
+            inner(part);
+        }
+    }
+
+    fn check_all(snapshot: &Snapshot) {
+        check(&snapshot.blocks, |block| check(block, |_| {}));
+    }
+
     proptest! {
         #[test]
         fn a_snapshot_is_an_ordered_map(steps in prop::collection::vec((0u16..600, any::<bool>()), 0..1500)) {
@@ -343,6 +382,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(snapshot.remove(&key).map(|o| o.revision().0), model.remove(&key));
                 }
+                check_all(&snapshot);
                 if i % 97 == 0 {
                     // A snapshot that a reader still holds does not change.
                     prop_assert_eq!(&keys(&before.0), &before.1);
@@ -360,6 +400,29 @@ mod tests {
                 prop_assert_eq!(snapshot.count(prefix, start), there, "{} from {}", prefix, start);
             }
         }
+    }
+
+    #[test]
+    fn a_change_copies_one_chunk_and_one_block() {
+        let objects = (0..200).map(|i| object(&format!("{i:03}"), 1));
+        let before = Snapshot::from_sorted(objects, Revision(1));
+        check_all(&before);
+        let copied = |after: &Snapshot| {
+            let shared = |snapshot: &Snapshot| -> Vec<usize> {
+                let blocks = snapshot.blocks.parts.iter().map(|block| Arc::as_ptr(block) as usize);
+                blocks.chain(snapshot.chunks_from("").map(|chunk| Arc::as_ptr(chunk) as usize)).collect()
+            };
+            let (before, after) = (shared(&before), shared(after));
+            after.iter().filter(|part| !before.contains(part)).count()
+        };
+        let mut after = before.clone();
+        after.remove("100x");
+        assert_eq!(copied(&after), 0);
+        after.put(object("100", 2));
+        assert_eq!(copied(&after), 2);
+        let mut after = before.clone();
+        after.remove("100");
+        assert_eq!(copied(&after), 2);
     }
 
     #[test]

@@ -141,14 +141,18 @@ fn end_line(style: Style, depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// `true` for a byte that is escaped, or that begins a character which may be. No branch, so that many are looked at together.
+/// `true` for a byte that is escaped, or that begins a character which may be. Without a branch, so that a block of them takes a few
+/// wide instructions.
 const fn is_special(b: u8) -> bool {
     (b < 0x20) | (b == b'"') | (b == b'\\') | (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// The number of bytes before the first [special](is_special) one. Sixteen are looked at in a few wide
-/// instructions.
+/// The number of bytes before the first [special](is_special) one.
 fn plain(bytes: &[u8]) -> usize {
+    // Where one follows the other, no block is worth a look.
+    if bytes.first().is_some_and(|byte| is_special(*byte)) {
+        return 0;
+    }
     let (blocks, _) = bytes.as_chunks::<16>();
     let has_special = |block: &&[u8; 16]| block.iter().fold(false, |has, byte| has | is_special(*byte));
     let clear = 16 * blocks.iter().take_while(|block| !has_special(block)).count();
@@ -217,7 +221,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands on either side of the ends of blocks.
+        /// Special characters fall on both sides of a block's end.
         #[test]
         fn strings_are_escaped_alike_in_blocks_and_one_by_one(
             s in prop_oneof![

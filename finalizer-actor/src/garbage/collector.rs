@@ -34,9 +34,9 @@ const AT_ONCE: usize = 64;
 const COMMITS_AT_ONCE: usize = 256;
 /// The number of an owner's dependents that lose their reference at once.
 const ORPHANS_AT_ONCE: usize = 16;
-/// The texts of which one is in every object that the collector has to know. Each commit is searched for them.
+/// The texts of which one is in every object that the collector has to know. Each stored value is searched for them.
 static MARKS: LazyLock<[Finder<'static>; 3]> =
-    LazyLock::new(|| ["ownerReferences", FOREGROUND, ORPHAN].map(|text| Finder::new(text)));
+    LazyLock::new(|| ["ownerReferences", FOREGROUND, ORPHAN].map(Finder::new));
 
 /// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces.
 ///

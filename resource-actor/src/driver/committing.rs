@@ -129,7 +129,7 @@ impl Effect {
         Some(Demand { spec, now, key: &planned.key, subresource, new, old, freshness })
     }
 
-    /// The answer to the write: committed at a revision, or a dry run. `known` is the object as it is in memory, if it is.
+    /// The answer to the write: committed at a revision, or a dry run. `known` is memory's object of this commit, if it has it.
     fn written(
         self,
         committed: Option<Revision>,

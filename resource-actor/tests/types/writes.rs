@@ -1,5 +1,7 @@
 //! Creates, updates and deletes as one client sees them.
 
+use std::sync::Arc;
+
 use kindom_api::{Value, object};
 use kindom_objects::{PlanError, Removal, RuleContext};
 use kindom_resource_actor::Outcome;
@@ -22,13 +24,15 @@ fn an_object_makes_the_round_trip() {
                 r#"{{"apiVersion":"g.io/v1","kind":"Widget","metadata":{{"creationTimestamp":"2023-11-14T22:13:20Z","generation":1,"managedFields":[{{"apiVersion":"g.io/v1","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{".":{{}},"f:n":{{}}}}}},"manager":"test","operation":"Update","time":"2023-11-14T22:13:20Z"}}],"name":"a","namespace":"ns","uid":"{uid}"}},"spec":{{"n":1}}}}"#
             )
         );
-        assert_eq!(get(&widgets, "a").await.unwrap().revision(), created.object.revision());
+        // The answer is memory's own object.
+        assert!(Arc::ptr_eq(&get(&widgets, "a").await.unwrap(), &created.object));
 
         let changed =
             patch(&widgets, "a", |o| *o.get_mut("spec").unwrap() = object! { "n": 2 }).await.unwrap();
         let now = tree(&changed.object);
         assert_eq!(now.at(&["metadata", "generation"]).unwrap().as_i64(), Some(2));
         assert!(changed.object.revision() > created.object.revision());
+        assert!(Arc::ptr_eq(&get(&widgets, "a").await.unwrap(), &changed.object));
         let labelled = patch(&widgets, "a", |o| {
             let metadata = o.get_mut("metadata").unwrap().as_object_mut().unwrap();
             metadata.insert("labels", object! { "a": "b" });
