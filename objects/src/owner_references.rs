@@ -1,7 +1,7 @@
-//! Owners that an object names twice (apiserver `pkg/endpoints/handlers/rest.go`, `dedupOwnerReferencesAndAddWarning`,
-//! 1.37).
+//! The owners that an object names: twice (apiserver `pkg/endpoints/handlers/rest.go`, `dedupOwnerReferencesAndAddWarning`, 1.37),
+//! or others than before (`plugin/pkg/admission/gc/gc_admission.go`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kindom_api::Value;
 
@@ -43,11 +43,58 @@ pub fn dedup(object: &mut Value, origin: Origin) -> Option<String> {
     ))
 }
 
+fn references(object: &Value) -> &[Value] {
+    object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).unwrap_or_default()
+}
+
+/// `true` if an object has other owners than before; `old` is `None` for a new one (`isChangingOwnerReference`).
+#[must_use]
+pub fn differ(new: &Value, old: Option<&Value>) -> bool {
+    references(new) != old.map_or_else(Default::default, references)
+}
+
+/// The references that hold up the end of their owner, and did not before (`newBlockingOwnerDeletionRefs`).
+#[must_use]
+pub fn newly_blocking<'a>(new: &'a Value, old: Option<&Value>) -> Vec<&'a Value> {
+    let blocks =
+        |reference: &Value| reference.get("blockOwnerDeletion").and_then(Value::as_bool) == Some(true);
+    let before = old.map_or_else(Default::default, references).iter();
+    let before: HashMap<&str, bool> = before.map(|old| (old.text_at(&["uid"]), blocks(old))).collect();
+    let is_new = |reference: &&Value| before.get(reference.text_at(&["uid"])) != Some(&true);
+    references(new).iter().filter(|reference| blocks(reference)).filter(is_new).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use kindom_api::json::parse;
 
-    use super::{Origin, dedup};
+    use super::{Origin, dedup, differ, newly_blocking};
+
+    #[test]
+    fn owners_that_change_and_those_that_are_newly_held_up() {
+        let object = |references: &str| {
+            parse(format!(r#"{{"metadata":{{"ownerReferences":[{references}]}}}}"#).as_bytes()).unwrap()
+        };
+        let (none, bare) = (object(""), parse(b"{}").unwrap());
+        let one = |blocks: &str| object(&format!(r#"{{"uid":"1"{blocks}}}"#));
+        let (free, blocking) = (one(""), one(r#","blockOwnerDeletion":true"#));
+        let not = one(r#","blockOwnerDeletion":false"#);
+        for (new, old, has_changed, newly) in [
+            (&none, None, false, 0),
+            (&free, None, true, 0),
+            (&blocking, None, true, 1),
+            (&bare, Some(&none), false, 0),
+            (&free, Some(&bare), true, 0),
+            (&none, Some(&blocking), true, 0),
+            (&blocking, Some(&free), true, 1),
+            (&blocking, Some(&not), true, 1),
+            (&blocking, Some(&blocking), false, 0),
+            (&blocking, Some(&object(r#"{"uid":"2","blockOwnerDeletion":true}"#)), true, 1),
+        ] {
+            assert_eq!(differ(new, old), has_changed, "{new} after {old:?}");
+            assert_eq!(newly_blocking(new, old).len(), newly, "{new} after {old:?}");
+        }
+    }
 
     #[test]
     fn only_equal_references_are_repetitions() {

@@ -69,6 +69,8 @@ pub struct Disabled {
     pub validating_policies: bool,
     /// Webhooks judge nothing.
     pub validating_webhooks: bool,
+    /// Whoever may write an object may choose its owners.
+    pub owner_permissions: bool,
 }
 
 /// A kind of policies and that of their bindings.
@@ -87,6 +89,8 @@ pub(crate) struct Configurations {
     /// The types that show what another type stores.
     pub(crate) faces: Vec<Arc<TypeSpec>>,
     pub(crate) find_kind: Arc<FindKind>,
+    /// Not everybody may choose the owners of what he writes.
+    pub(crate) guards_owners: bool,
 }
 
 /// A form into which the objects of a configuring type are compiled.
@@ -254,6 +258,7 @@ impl Admission {
             changing: ConfiguredPolicies::new(changing, disabled.mutating_policies),
             faces,
             find_kind,
+            guards_owners: !disabled.owner_permissions,
         }))
     }
 

@@ -20,14 +20,16 @@ const RESOURCE_QUOTA: &str = "ResourceQuota";
 const SWITCHED: [&str; 5] =
     [MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_POLICIES, VALIDATING_WEBHOOKS, RESOURCE_QUOTA];
 
-/// The plugin that is off unless it is switched on.
+/// The plugins that are off unless they are switched on.
 const EVENT_RATE_LIMIT: &str = "EventRateLimit";
+const OWNER_PERMISSIONS: &str = "OwnerReferencesPermissionEnforcement";
+const OPTIONAL: [&str; 2] = [EVENT_RATE_LIMIT, OWNER_PERMISSIONS];
 
 /// Those that are always on: what they do is part of the rules of kinds.
 const ALWAYS: [&str; 1] = ["NamespaceLifecycle"];
 
 /// Kubernetes' others, which there are not.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 22] = [
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
@@ -43,7 +45,6 @@ const OTHERS: [&str; 23] = [
     "NamespaceExists",
     "NodeDeclaredFeatureValidator",
     "NodeRestriction",
-    "OwnerReferencesPermissionEnforcement",
     "PodGroupProtection",
     "PodNodeSelector",
     "PodResizeValidator",
@@ -56,7 +57,8 @@ const OTHERS: [&str; 23] = [
 /// The admission plugins that a server is told of.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PluginFlags {
-    /// The admission plugins to switch on, by kube-apiserver's names. Those that there are here are on, but for EventRateLimit.
+    /// The admission plugins to switch on, by kube-apiserver's names. Those that there are here are on, but for EventRateLimit
+    /// and OwnerReferencesPermissionEnforcement.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...", value_parser = plugin)]
     pub(crate) enable_admission_plugins: Vec<String>,
     /// The admission plugins to switch off. All that there are here can be but NamespaceLifecycle; other names have no effect, and
@@ -72,7 +74,7 @@ pub(crate) struct PluginFlags {
 /// True for a plugin that can be switched off.
 fn is_switched(name: &str) -> bool {
     SWITCHED.contains(&name)
-        || name == EVENT_RATE_LIMIT
+        || OPTIONAL.contains(&name)
         || Plugin::ALL.iter().any(|plugin| plugin.name() == name)
 }
 
@@ -99,6 +101,10 @@ impl PluginFlags {
                 both.join(" ")
             )),
         }
+    }
+
+    fn enables(&self, name: &str) -> bool {
+        self.enable_admission_plugins.iter().any(|enabled| enabled == name)
     }
 
     fn disables(&self, name: &str) -> bool {
@@ -150,8 +156,7 @@ impl PluginFlags {
         file: &AdmissionFile,
         seed: &str,
     ) -> Result<Option<EventLimits>, BoxError> {
-        let is_on = self.enable_admission_plugins.iter().any(|name| name == EVENT_RATE_LIMIT);
-        if is_on { file.event_limits(seed).map(Some) } else { Ok(None) }
+        if self.enables(EVENT_RATE_LIMIT) { file.event_limits(seed).map(Some) } else { Ok(None) }
     }
 
     /// The rules of kinds that are on.
@@ -166,6 +171,7 @@ impl PluginFlags {
             mutating_webhooks: self.disables(MUTATING_WEBHOOKS),
             validating_policies: self.disables(VALIDATING_POLICIES),
             validating_webhooks: self.disables(VALIDATING_WEBHOOKS),
+            owner_permissions: !self.enables(OWNER_PERMISSIONS),
         }
     }
 

@@ -6,6 +6,7 @@ mod authors;
 mod changes;
 mod forms;
 mod hooks;
+mod owners;
 mod params;
 mod policies;
 mod states;

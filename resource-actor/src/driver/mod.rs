@@ -94,7 +94,7 @@ impl ResourceHandle {
     /// Carries out a write of one object, however often it loses a race, until the deadline. With `may_strip`, an object
     /// that is too large is tried once more without its managedFields.
     ///
-    /// Boxed: compilers make the code of a future, 100 KB with all that is in this one, again for each that it is a part of.
+    /// Boxed: otherwise the compiler repeats the code of this future, 100 KB, in that of each caller.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -198,6 +198,9 @@ impl ResourceHandle {
             }
             drop(spent);
             if !deletes && let Some(asked) = self.parameters_asked(&attempt, &step, target, options) {
+                asked.await?;
+            }
+            if !deletes && let Some(asked) = self.owners_asked(&attempt, &step, target, options) {
                 asked.await?;
             }
             is_counted = is_counted || deletes || self.count_event(&rules.spec, &step, target, options)?;

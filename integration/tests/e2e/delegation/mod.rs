@@ -2,6 +2,7 @@
 
 mod authors;
 mod namespaces;
+mod owners;
 
 use kindom_integration::{Answer as Answered, Client, HarnessError, Server, ServerOptions};
 use rcgen::ExtendedKeyUsagePurpose;
