@@ -3,17 +3,19 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use kindom_storage::testing::SimDisk;
 use kindom_storage::vfs::{Vfs, VfsFile, VfsFolder};
 use kindom_storage::{
-    Change, Embedded, EmbeddedOptions, Key, KeyRange, Op, Revision, Storage as _, Txn, TxnOutcome,
+    Change, Embedded, EmbeddedOptions, Key, KeyRange, Op, RangeRequest, Revision, Storage as _, Txn,
+    TxnOutcome,
 };
 use parking_lot::{Condvar, Mutex};
 
 use crate::support::{Random, cases};
 
-/// A disk on which the writer's syncs, and all that the packer does, wait until the test lets them go.
+/// A disk on which the writer's syncs, all that the packer does, and what is read for others, wait until the test lets them go.
 #[derive(Debug, Clone)]
 struct Gated {
     disk: SimDisk,
@@ -36,6 +38,12 @@ struct GateState {
     /// The packer waits before it reads, or will.
     reads_held: bool,
     waits_to_read: bool,
+    /// The thread of the store's callers, while others wait before they read for them.
+    callers: Option<ThreadId>,
+    /// The threads that wait so.
+    readers: usize,
+    /// The callers' own thread has read.
+    callers_read: bool,
 }
 
 impl Gate {
@@ -93,6 +101,42 @@ impl Gate {
         while !state.waits_to_read {
             self.changed.wait(&mut state);
         }
+    }
+
+    /// Lets nobody read for the callers on this thread.
+    fn hold_readers(&self) {
+        self.state.lock().callers = Some(std::thread::current().id());
+    }
+
+    /// Lets them read; returns `true` if the callers' own thread has read meanwhile.
+    fn let_readers(&self) -> bool {
+        let mut state = self.state.lock();
+        state.callers = None;
+        self.changed.notify_all();
+        state.callers_read
+    }
+
+    /// Waits until so many threads wait to read for the callers, or one of these reads itself.
+    fn wait_for_readers(&self, readers: usize) {
+        let mut state = self.state.lock();
+        while state.readers < readers && !state.callers_read {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn pass_reader(&self) {
+        let mut state = self.state.lock();
+        if state.callers == Some(std::thread::current().id()) {
+            state.callers_read = true;
+            self.changed.notify_all();
+            return;
+        }
+        state.readers += 1;
+        self.changed.notify_all();
+        while state.callers.is_some() {
+            self.changed.wait(&mut state);
+        }
+        state.readers -= 1;
     }
 
     fn pass(&self) {
@@ -163,8 +207,10 @@ impl VfsFile for GatedFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if std::thread::current().name() == Some("kindom-store-pack") {
-            self.gate.pass_read();
+        match std::thread::current().name() {
+            Some("kindom-store-pack") => self.gate.pass_read(),
+            Some("kindom-store") => {}
+            _ => self.gate.pass_reader(),
         }
         self.file.read_at(offset, buffer)
     }
@@ -239,6 +285,48 @@ async fn a_value_that_moves_during_an_fsync_is_still_the_one_before() {
     store.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn what_waits_for_the_disk_leaves_its_thread_to_others() {
+    let disk = SimDisk::new(1);
+    let gated = Gated { disk: disk.process(), gate: Arc::default() };
+    let gate = Arc::clone(&gated.gate);
+    let options = EmbeddedOptions { segment_bytes: 4000, ..EmbeddedOptions::default() };
+    let store = Embedded::open_on(Arc::new(gated), "store", options).unwrap();
+    for n in 0..40 {
+        store.txn(put(&format!("k{n}"), "v".repeat(500))).await.unwrap();
+    }
+    let mut live = store.watch(KeyRange::prefix(b""), None).await.unwrap();
+    gate.hold_readers();
+    let values = tokio::spawn({
+        let store = store.clone();
+        async move { store.range(RangeRequest::prefix(b"k")).await }
+    });
+    let history = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let mut watch = store.watch(KeyRange::prefix(b"k"), Some(Revision(2))).await?;
+            watch.commits.recv().await.unwrap()
+        }
+    });
+    tokio::task::spawn_blocking({
+        let gate = Arc::clone(&gate);
+        move || gate.wait_for_readers(2)
+    })
+    .await
+    .unwrap();
+    // Neither has an answer, and everything else goes on.
+    store.txn(put("other", "v".to_owned())).await.unwrap();
+    assert_eq!(live.commits.recv().await.unwrap().unwrap().events[0].key, Key::from("other"));
+    let keys = RangeRequest { keys_only: true, ..RangeRequest::prefix(b"k") };
+    assert_eq!(store.range(keys).await.unwrap().kvs.len(), 40);
+    let have_ended = values.is_finished() || history.is_finished();
+    assert!(!gate.let_readers(), "the callers' own thread has waited for the disk");
+    assert!(!have_ended);
+    assert_eq!(values.await.unwrap().unwrap().kvs.len(), 40);
+    assert_eq!(history.await.unwrap().unwrap().revision, Revision(2));
+    store.close().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_ends_a_pack_in_its_middle_and_leaves_nothing_of_it() {
     let disk = SimDisk::new(1);
@@ -283,7 +371,7 @@ async fn a_close_ends_a_pack_in_its_middle_and_leaves_nothing_of_it() {
     assert!(before.iter().all(|path| disk.files().contains(path)), "{:?}", disk.files());
     drop(store);
     let store = Embedded::open_on(Arc::new(disk.process()), "store", options).unwrap();
-    let all = store.range(kindom_storage::RangeRequest::prefix(b"")).await.unwrap();
+    let all = store.range(RangeRequest::prefix(b"")).await.unwrap();
     assert_eq!(all.kvs.len(), 30);
     assert!(all.kvs.iter().all(|kv| kv.value.is_ok()));
     store.close().await.unwrap();
