@@ -46,8 +46,9 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     connection.expect(&Ask::post(collection("quiets"), quiet)).await?;
 
     let lasts = Duration::from_secs(setup.counts.seconds);
-    let crowd = |clients, ask: fn(u64) -> Ask| Load { clients, ask, is_write: false, shared: None };
-    let writers = |clients, ask: fn(u64) -> Ask| Load { is_write: true, ..crowd(clients, ask) };
+    let crowd =
+        |clients, ask: fn(u64) -> Ask| Load { clients, ask, bare: |_| Ask::get("/object"), shared: None };
+    let writers = |clients, ask: fn(u64) -> Ask| Load { bare: post_bare, ..crowd(clients, ask) };
     let sharing = |load: Load| Load { shared: Some(SHARED), ..load };
     let streams = |clients| format!("{clients} streams of {SHARED} connections");
     let loads = [
@@ -94,17 +95,15 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
         let (row, goodput) = measured(&kindom, &endpoint, &name, &load, lasts).await?;
         report(row);
         if let Some((clients, few)) = before.filter(|(clients, _)| clients * 10 == load.clients) {
-            let bare =
-                |clients| Load { clients, ask: if load.is_write { post_bare } else { get_bare }, ..load };
-            let (bare_few, bare) = (bare(clients), bare(load.clients));
-            let (bare_few, bare) =
-                (alone(&floor, &bare_few, lasts).await?, alone(&floor, &bare, lasts).await?);
+            let bare = |clients| Load { clients, ask: load.bare, ..load };
+            let bare_few = alone(&floor, &bare(clients), lasts).await?;
+            let bare = alone(&floor, &bare(load.clients), lasts).await?;
             let (ratio, bare_ratio) =
                 (goodput.each_second / few.each_second, bare.each_second / bare_few.each_second);
             let what = format!("goodput of {name}, beside that of {clients}");
             let row = Row::new(what, format!("{ratio:.2} ×")).floor(format!("{bare_ratio:.2} ×"));
             report(row.target("0.90 ×", ratio >= 0.9).remark(format!(
-                "the server's CPU for an answer {} for {}; the floor's {} for {}",
+                "the server's CPU for an answer, refusals and probes included: {}, {} with a tenth of the clients; the floor's: {}, {}",
                 us(goodput.cpu_us),
                 us(few.cpu_us),
                 us(bare.cpu_us),
@@ -115,10 +114,6 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     }
     floor.end().await?;
     kindom.end().await
-}
-
-fn get_bare(_: u64) -> Ask {
-    Ask::get("/object")
 }
 
 fn post_bare(_: u64) -> Ask {
@@ -137,7 +132,8 @@ fn create(name: &str) -> Ask {
 struct Load {
     clients: usize,
     ask: fn(u64) -> Ask,
-    is_write: bool,
+    /// The same for a bare handler.
+    bare: fn(u64) -> Ask,
     /// The connections that they share, by HTTP/2; else each has one of HTTP/1.1.
     shared: Option<usize>,
 }
@@ -174,13 +170,16 @@ impl Crowd {
             clients.spawn(ask_again(connection, load.ask, Arc::clone(&answers), Arc::clone(&ended)));
         }
         // What was answered while others still connected does not count.
-        answers.good.store(0, Ordering::Relaxed);
+        for count in [&answers.good, &answers.refused] {
+            count.store(0, Ordering::Relaxed);
+        }
         Ok(Self { answers, ended, clients, began: Instant::now(), cpu: process.cpu()? })
     }
 
     fn goodput(&self, process: &Process) -> Result<Goodput, LoadError> {
         let (good, cpu) = (self.answers.good.load(Ordering::Relaxed) as f64, process.cpu()?);
-        let cpu_us = cpu.saturating_sub(self.cpu).as_secs_f64() * 1e6 / good.max(1.0);
+        let answers = good + self.answers.refused.load(Ordering::Relaxed) as f64;
+        let cpu_us = cpu.saturating_sub(self.cpu).as_secs_f64() * 1e6 / answers.max(1.0);
         Ok(Goodput { each_second: good / self.began.elapsed().as_secs_f64(), cpu_us })
     }
 
@@ -190,7 +189,7 @@ impl Crowd {
     }
 }
 
-/// A load that nobody is asked beside.
+/// A load without probes beside it.
 async fn alone(process: &Process, load: &Load, lasts: Duration) -> Result<Goodput, LoadError> {
     let crowd = Crowd::begin(process, load).await?;
     sleep(lasts).await;

@@ -107,7 +107,7 @@ pub(crate) async fn large(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<
         connection.expect(&Ask::merge_patch(path, r#"{"spec":{"replicas":7}}"#)).await?;
         times.push(sent.elapsed());
     }
-    let cpu = (kindom.cpu()?.saturating_sub(cpu)).as_secs_f64() * 1e6 / PATCHES as f64;
+    let cpu = kindom.cpu()?.saturating_sub(cpu).as_secs_f64() * 1e6 / PATCHES as f64;
     times.sort_unstable();
     report(
         Row::new(what("merge patch by 1 client"), format!("p99 {}", ms(quantile(&times, 99))))
