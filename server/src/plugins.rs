@@ -188,12 +188,12 @@ mod tests {
     #[test]
     fn plugins_are_known_by_kubernetes_names() {
         let rules = Plugin::ALL.map(Plugin::name);
-        for name in SWITCHED.iter().chain(&ALWAYS).chain(&OTHERS).chain(&rules) {
+        for name in SWITCHED.iter().chain(&OPTIONAL).chain(&ALWAYS).chain(&OTHERS).chain(&rules) {
             assert_eq!(plugin(name), Ok((*name).to_owned()));
         }
         assert_eq!(plugin("Nobody"), Err("plugin \"Nobody\" is unknown".to_owned()));
         assert_eq!(
-            SWITCHED.len() + ALWAYS.len() + OTHERS.len() + rules.len() + 1,
+            SWITCHED.len() + OPTIONAL.len() + ALWAYS.len() + OTHERS.len() + rules.len(),
             39,
             "as many as AllOrderedPlugins"
         );
@@ -225,6 +225,10 @@ mod tests {
             ]
         );
         assert!(some.enforces_quotas() && some.disabled().mutating_webhooks);
+        // Off by default, and no rule of a kind.
+        assert!(some.disabled().owner_permissions);
+        let guards = flags(&[OWNER_PERMISSIONS], &[]);
+        assert!(!guards.disabled().owner_permissions && guards.without_effect().next().is_none());
         let on = flags(&[], &["ServiceAccount"]).on();
         assert!(!on.has(Plugin::ServiceAccount) && on.has(Plugin::LimitRanger));
     }
