@@ -14,6 +14,7 @@ use crate::authn::{Authenticator, Delegation};
 use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
+use crate::handlers::Handlers;
 use crate::in_flight::{InFlight, InFlightMax};
 use crate::metrics::{CertificateEnds, HostMetrics, Metrics, WebhookMetrics};
 use crate::snapshot::{Sender, Snapshots};
@@ -54,6 +55,8 @@ pub struct Config {
     pub fallback: Option<Arc<dyn Fallback>>,
     /// Forwards requests for group-versions of other servers; without it there are none.
     pub aggregator: Option<Arc<dyn Aggregator>>,
+    /// Answers requests for subresources that the program serves itself; without it, none does.
+    pub handlers: Option<Arc<dyn Handlers>>,
     /// The snapshots at `/debug/snapshot`; without them it is 404.
     pub snapshots: Option<Snapshots>,
     /// Counts the store's writes, for `/metrics`; `None` if the engine does not count.
@@ -112,7 +115,7 @@ impl App {
         state.quotas = config.quotas.map(Quotas::new);
         (state.plugins, state.admission) = (config.plugins, config.admission);
         (state.collector, state.accounts) = (config.collector, config.accounts);
-        state.aggregator = config.aggregator;
+        (state.aggregator, state.handlers) = (config.aggregator, config.handlers);
         Self {
             state: Arc::new(state),
             documents: Documents::default(),

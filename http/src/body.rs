@@ -55,6 +55,11 @@ impl Deref for Plain {
 }
 
 impl Plain {
+    /// The bytes, which are counted for as long as `self` is there.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     /// Reads the body into a tree that is kept while the request waits, when it is the request's turn.
     pub(crate) async fn read<T>(
         &mut self,
@@ -70,12 +75,17 @@ impl Plain {
 
 /// The body, decompressed, within the bound.
 pub(crate) async fn plain_body(call: &Call<'_>, received: Received) -> Result<Plain, Failure> {
+    plain(received, call.header(header::CONTENT_ENCODING), call.state.body_bytes_max).await
+}
+
+/// A body, decompressed by its encoding, within a bound.
+pub(crate) async fn plain(received: Received, encoding: &str, bytes_max: usize) -> Result<Plain, Failure> {
     let Received { body, mut held } = received;
     let mut bytes = body?;
-    if call.header(header::CONTENT_ENCODING) == "gzip" {
+    if encoding == "gzip" {
         // A byte may stand for a thousand.
-        dear(cost::unzip(bytes.len(), call.state.body_bytes_max)).await?;
-        bytes = unzip(&bytes, call.state.body_bytes_max, &mut |more| held.grow(more))?;
+        dear(cost::unzip(bytes.len(), bytes_max)).await?;
+        bytes = unzip(&bytes, bytes_max, &mut |more| held.grow(more))?;
     }
     Ok(Plain { bytes, held })
 }

@@ -8,8 +8,7 @@ use kindom_actor_kit::{Deadline, Flow};
 use kindom_api::GroupResource;
 use kindom_api::User;
 use kindom_codec::{Format, protobuf};
-use kindom_objects::declared_subresources::DeclaredSubresource;
-use kindom_objects::webhook_client::WebhookClient;
+use kindom_objects::declared_subresources::{DeclaredSubresource, EndpointServer};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::ReadError;
@@ -70,10 +69,10 @@ impl Call<'_> {
         Some(self.spec.verbs_of(&self.info.resource.version, self.subresource()?))
     }
 
-    /// The program that serves the subresource which the path names, if it is another.
-    pub(crate) fn program(&self) -> Option<&Arc<WebhookClient>> {
+    /// The program that serves the subresource which the path names, if one does.
+    pub(crate) fn endpoint_server(&self) -> Option<&EndpointServer> {
         match self.spec.declared(&self.info.resource.version, self.subresource()?)? {
-            DeclaredSubresource::Endpoint(endpoint) => Some(&endpoint.webhook),
+            DeclaredSubresource::Endpoint(endpoint) => Some(&endpoint.server),
             DeclaredSubresource::Part(_) => None,
         }
     }

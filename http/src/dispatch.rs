@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_http::ConnectionType;
 use actix_web::body::{BodySize, BoxBody, MessageBody as _};
@@ -16,8 +15,9 @@ use kindom_actor_kit::{DEAR, Deadline, Flow, turn};
 use kindom_api::GroupVersionResource;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
-use kindom_objects::{Subresource, TypeSpec};
-use kindom_resource_actor::{Freshness, Knowledge};
+use kindom_objects::Subresource;
+use kindom_objects::declared_subresources::EndpointServer;
+use kindom_resource_actor::Knowledge;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
@@ -40,14 +40,11 @@ use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
 use crate::response::Response;
 use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
-use crate::state::{REQUEST_TIMEOUT, State};
+use crate::state::{LATE, REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
-use crate::verbs::{create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
+use crate::verbs::{connect, create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
 use crate::{RequestError, access, documents, websocket};
-
-/// The time that a request has beyond its deadline to say itself that it is late.
-const LATE: Duration = Duration::from_millis(500);
 
 /// So many headers are not counted.
 const HEADERS_FEW: usize = 100;
@@ -299,11 +296,10 @@ async fn answer(
                 token_in_protocol,
             };
             with_deprecation(&call, allowed(&call))?;
-            if call.program().is_some() {
+            if call.endpoint_server().is_some() {
                 // Boxed, as above.
-                let user = Arc::clone(&call.user);
-                let sent = SentOn { state, asked, peer, user };
-                let (answer, share) = Box::pin(served_elsewhere(call, sent, payload)).await?;
+                let sent = SentOn { state, asked, peer, user: Arc::clone(&call.user) };
+                let (answer, share) = Box::pin(served_by_program(call, sent, payload)).await?;
                 let permit = permit.filter(|_| !forward::has_no_end(asked_info));
                 return match answer.upgraded() {
                     Ok(upgraded) => Ok(upgraded),
@@ -406,7 +402,7 @@ async fn authorized(
 }
 
 /// The answer of the program that serves a subresource, of an object that is there; and the memory of the request's connection.
-async fn served_elsewhere(
+async fn served_by_program(
     call: Call<'_>,
     sent: SentOn<'_>,
     payload: Payload,
@@ -420,8 +416,12 @@ async fn served_elsewhere(
         _ => call,
     };
     allowed(&call)?;
-    let program = call.program().ok_or(RequestError::NotFound)?;
+    let server = call.endpoint_server().ok_or(RequestError::NotFound)?;
     let (info, state) = (call.info, call.state);
+    let EndpointServer::Webhook(program) = server else {
+        let answer = connect::connect(&call, payload).await?;
+        return Ok((Forwarding::of(answer), call.share.clone()));
+    };
     if websocket::is_wanted(call.request) && info.verb != Verb::Create {
         // Whoever may only read must not write by a connection that becomes another (`AuthorizePodWebsocketUpgradeCreatePermission`).
         let attributes = Attributes::Resource {
@@ -435,12 +435,7 @@ async fn served_elsewhere(
         let asked_info = sent.asked.info.as_ref().map_err(Clone::clone)?;
         authorized(state, sent.asked, &call.user, attributes, asked_info).await?;
     }
-    let name = info.required_name()?;
-    let key = TypeSpec::object_key(call.namespace(), name);
-    let found = call.handle.read(&key, Freshness::Latest, call.deadline).await;
-    if found.map_err(|error| call.read_failure(error))?.is_none() {
-        return Err(Failure::NotFound(call.resource(), name.to_owned()));
-    }
+    get::latest(&call).await?;
     let Some(aggregator) = &state.aggregator else {
         let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
         return Err(RequestError::Unavailable(why.to_owned()).into());
@@ -631,7 +626,7 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     }
     match (info.verb, through) {
         (Verb::Create, Some(_)) if creates_through => Ok(()),
-        (Verb::Delete, Some(_)) if call.program().is_some() => Ok(()),
+        (Verb::Delete, Some(_)) if call.endpoint_server().is_some() => Ok(()),
         (Verb::Create | Verb::Delete | Verb::DeleteCollection, Some(_))
         | (Verb::Proxy | Verb::Unknown, _) => Err(info.method_not_supported().into()),
         _ => Ok(()),

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::aggregate::{Aggregator, Forwarded, Pieces};
 use crate::body::runs_on;
 use crate::head::{Head, header_of};
-use crate::request_info::{RequestInfo, Verb};
+use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::response::{Builder, Response};
 use crate::state::REQUEST_TIMEOUT;
 use crate::websocket;
@@ -35,8 +35,12 @@ const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// Returns true if the answer to a request may have no end.
 pub(crate) fn has_no_end(info: &RequestInfo) -> bool {
-    matches!(info, RequestInfo::Resource(info)
-        if info.verb == Verb::Watch || STREAMS.contains(&info.subresource.as_str()))
+    matches!(info, RequestInfo::Resource(info) if has_no_end_of(info))
+}
+
+/// Returns true if the answer to a request for a resource may have no end.
+pub(crate) fn has_no_end_of(info: &ResourceRequest) -> bool {
+    info.verb == Verb::Watch || STREAMS.contains(&info.subresource.as_str())
 }
 
 /// The server that a request is sent on to.
@@ -152,6 +156,11 @@ pub(crate) struct Forwarding {
 }
 
 impl Forwarding {
+    /// An answer that was made here.
+    pub(crate) fn of(response: Response) -> Self {
+        Self { response, is_upgrade: false }
+    }
+
     /// The answer of an upgraded connection, as actix-web sends it; or the response of any other.
     pub(crate) fn upgraded(self) -> Result<HttpResponse, Response> {
         if !self.is_upgrade {
@@ -167,7 +176,7 @@ impl Forwarding {
 }
 
 /// Breaks a body off at a deadline.
-fn until(deadline: Instant, body: Pieces) -> Pieces {
+pub(crate) fn until(deadline: Instant, body: Pieces) -> Pieces {
     unfold(Some(body), move |body| async move {
         let mut body = body?;
         match timeout_at(deadline, body.next()).await {
@@ -179,7 +188,7 @@ fn until(deadline: Instant, body: Pieces) -> Pieces {
 }
 
 /// Lets what came before an error reach the client: a connection that learns of both in one turn is closed without it.
-fn flushed(body: Pieces) -> Pieces {
+pub(crate) fn flushed(body: Pieces) -> Pieces {
     body.then(|piece| async {
         if piece.is_err() {
             tokio::task::yield_now().await;

@@ -42,6 +42,7 @@ mod framing;
 #[cfg(test)]
 mod fuzz;
 mod groups;
+mod handlers;
 mod head;
 mod identity;
 mod in_flight;
@@ -79,6 +80,7 @@ pub use app::Config;
 pub use collector::Collector;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
+pub use handlers::{Answered, AnsweredContent, Handled, Handler, HandlerError, Handlers, Refusal};
 pub use in_flight::InFlightMax;
 pub use metrics::{CertificateEnds, HostMetrics, ReviewMetrics, WebhookMetrics};
 pub use server::{Credentials, Running, ServeError, StopHandle, serve};

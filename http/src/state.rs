@@ -18,12 +18,15 @@ use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
 use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
+use crate::handlers::Handlers;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::phase::Phase;
 
 /// The longest that a request may take, unless its `timeout` is shorter (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time that a request has beyond its deadline to say itself that it is late.
+pub(crate) const LATE: Duration = Duration::from_millis(500);
 /// The least bound on the bytes of a body, after decompression (apiserver `MaxRequestBodyBytes`).
 const BODY_BYTES_MAX: usize = 3 << 20;
 
@@ -58,6 +61,8 @@ pub(crate) struct State {
     pub(crate) chaos: Option<ActorTable>,
     pub(crate) fallback: Option<Arc<dyn Fallback>>,
     pub(crate) aggregator: Option<Arc<dyn Aggregator>>,
+    /// The program's own handlers of subresources, if it has any.
+    pub(crate) handlers: Option<Arc<dyn Handlers>>,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
@@ -105,6 +110,7 @@ impl State {
             chaos: None,
             fallback: None,
             aggregator: None,
+            handlers: None,
             clock: deps.clock.clone(),
             entropy: deps.entropy.fork(),
             metrics,

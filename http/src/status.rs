@@ -13,6 +13,7 @@ use kindom_storage::StorageError;
 
 use crate::RequestError;
 use crate::authn::{Denial, Refused, Unreviewed, sanitized};
+use crate::handlers::Refusal;
 
 /// The reason why a request fails, with the details that its Status needs.
 #[derive(Debug)]
@@ -463,6 +464,25 @@ pub(crate) fn namespaces_are_the_hosts(resource: GroupResource, name: &str) -> F
     Failure::Status(Box::new(Status::forbidden(&resource, name, why)))
 }
 
+/// The refusal of a program that serves a subresource.
+pub(crate) fn refused_by_program(resource: &GroupResource, name: &str, refusal: Refusal) -> Failure {
+    let Refusal { code, reason, message } = refusal;
+    let details = Details {
+        name: name.into(),
+        group: resource.group.clone(),
+        kind: resource.resource.clone(),
+        ..Details::default()
+    };
+    Failure::Status(Box::new(Status {
+        status: Outcome::Failure,
+        message,
+        reason: reason.into(),
+        details: Some(Box::new(details)),
+        code,
+        continue_token: None,
+    }))
+}
+
 /// 500 for a Scale of an object that has no number of replicas, which a reader wants to know.
 pub(crate) fn no_replicas(path: &str) -> Failure {
     let path = field::go_quote(path);
@@ -471,7 +491,8 @@ pub(crate) fn no_replicas(path: &str) -> Failure {
     ))))
 }
 
-/// The object of the event that ends a watch whose store failed, or in whose place an unreadable object would stand.
+/// Of a program's handler that failed; the object of the event that ends a watch whose store failed, or in whose place an unreadable
+/// object would stand.
 pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
     Status::internal_error(error)
 }

@@ -12,7 +12,6 @@ use kindom_resource_actor::{
     WriteOptions as Options, Written, is_conclusive,
 };
 
-use crate::body::Plain;
 use crate::call::Call;
 use crate::cost;
 use crate::negotiate::Accepted;
@@ -26,7 +25,7 @@ use crate::{RequestError, explained, wait_for};
 /// The room that a registration leaves for its status, but for a quarter of the limit at most: names, conditions, and the explanation of a conflict.
 const STATUS_BYTES: usize = 32 << 10;
 
-pub(crate) fn options(call: &Call<'_>, query: &WriteOptions, body: &Plain) -> Options {
+pub(crate) fn options(call: &Call<'_>, query: &WriteOptions, body: &[u8]) -> Options {
     let user_agent = call.request.headers().get(header::USER_AGENT);
     let user_agent = user_agent.map(header::HeaderValue::as_bytes).unwrap_or_default();
     let manager = query.manager(user_agent);

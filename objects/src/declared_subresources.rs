@@ -54,16 +54,25 @@ struct Declaration {
 pub enum DeclaredSubresource {
     /// It reads and writes fields of the object.
     Part(Part),
-    /// Another program answers its requests.
+    /// A program answers its requests.
     Endpoint(Endpoint),
 }
 
-/// An endpoint that another program serves: requests are sent on to it as they come (S-37).
+/// An endpoint that a program serves.
 #[derive(Debug)]
 pub struct Endpoint {
     verbs: Vec<&'static str>,
-    /// The address of the program, and whom it has to prove to be.
-    pub webhook: Arc<WebhookClient>,
+    /// The program.
+    pub server: EndpointServer,
+}
+
+/// The program that serves an endpoint.
+#[derive(Debug)]
+pub enum EndpointServer {
+    /// Another one, at this address, which has to prove who it is: requests are sent on to it as they come (S-37).
+    Webhook(Arc<WebhookClient>),
+    /// The one whose kind it is (B-52).
+    Own,
 }
 
 /// The part of an object that a subresource reads and writes.
@@ -105,6 +114,8 @@ struct Written {
     versions: Option<Vec<String>>,
     schema: Option<serde_json::Value>,
     webhook: Option<WebhookClientConfig>,
+    #[serde(default)]
+    program: bool,
     verbs: Option<BTreeSet<Verb>>,
 }
 
@@ -149,11 +160,13 @@ impl Declaration {
             return Err(format!("{name}.versions: must have one"));
         }
         let webhook = declared.get("webhook").unwrap_or(&Value::Null);
-        let kind = match &written.webhook {
-            Some(config) => {
-                Endpoint::from_written(&written, config, webhook).map(DeclaredSubresource::Endpoint)
+        let kind = match (&written.webhook, written.program) {
+            (Some(_), true) => Err("program: must be without webhook".to_owned()),
+            (Some(config), false) => {
+                Endpoint::of_webhook(&written, config, webhook).map(DeclaredSubresource::Endpoint)
             }
-            None => Part::from_written(&written).map(DeclaredSubresource::Part),
+            (None, true) => Endpoint::of_program(&written).map(DeclaredSubresource::Endpoint),
+            (None, false) => Part::from_written(&written).map(DeclaredSubresource::Part),
         };
         Ok(Self { name: subresource, versions, kind: kind.map_err(|why| format!("{name}.{why}"))? })
     }
@@ -200,11 +213,13 @@ impl Declaration {
 }
 
 impl Endpoint {
-    fn from_written(written: &Written, config: &WebhookClientConfig, tree: &Value) -> Result<Self, String> {
-        let has_part = !written.writes.is_empty() || !written.reads.is_empty() || written.exclusive;
-        if has_part || written.schema.is_some() {
-            return Err("webhook: must be without writes, reads, exclusive and schema".to_owned());
-        }
+    fn of_program(written: &Written) -> Result<Self, String> {
+        Self::is_no_part(written, "program")?;
+        Ok(Self { verbs: Self::verbs(written), server: EndpointServer::Own })
+    }
+
+    fn of_webhook(written: &Written, config: &WebhookClientConfig, tree: &Value) -> Result<Self, String> {
+        Self::is_no_part(written, "webhook")?;
         let mut config = config.clone();
         if let Some(service) = &mut config.service {
             service.port.get_or_insert(443);
@@ -225,10 +240,20 @@ impl Endpoint {
         if path.is_some_and(|path| !path.is_empty()) {
             return Err("webhook: must have no path: requests keep theirs".to_owned());
         }
+        Ok(Self { verbs: Self::verbs(written), server: EndpointServer::Webhook(Arc::new(webhook)) })
+    }
+
+    fn is_no_part(written: &Written, field: &str) -> Result<(), String> {
+        let has_part = !written.writes.is_empty() || !written.reads.is_empty() || written.exclusive;
+        match has_part || written.schema.is_some() {
+            true => Err(format!("{field}: must be without writes, reads, exclusive and schema")),
+            false => Ok(()),
+        }
+    }
+
+    fn verbs(written: &Written) -> Vec<&'static str> {
         let verbs = written.verbs.as_ref().filter(|verbs| !verbs.is_empty());
-        let verbs = verbs
-            .map_or_else(|| vec!["create", "get"], |verbs| verbs.iter().map(|verb| verb.name()).collect());
-        Ok(Self { verbs, webhook: Arc::new(webhook) })
+        verbs.map_or_else(|| vec!["create", "get"], |verbs| verbs.iter().map(|verb| verb.name()).collect())
     }
 }
 
@@ -243,7 +268,7 @@ fn paths(texts: &[String]) -> Result<Vec<Path>, String> {
 impl Part {
     fn from_written(written: &Written) -> Result<Self, String> {
         if written.verbs.is_some() {
-            return Err("verbs: only an endpoint of a webhook has them".to_owned());
+            return Err("verbs: only an endpoint of a program has them".to_owned());
         }
         let part = Self {
             writes: paths(&written.writes).map_err(|why| format!("writes: {why}"))?,

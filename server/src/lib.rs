@@ -42,7 +42,8 @@ mod webhooks;
 
 pub use kindom_derive::Resource;
 pub use typed::{
-    Column, Context, Definition, Errors, Group, Loss, Resource, Scale, Strategy, Version, Versions,
+    Column, Context, Definition, Errors, Group, Loss, Resource, Scale, Strategy, SubresourceAnswer,
+    SubresourceError, SubresourceRequest, Version, Versions,
 };
 #[doc(hidden)]
 pub use {k8s_openapi, kube};

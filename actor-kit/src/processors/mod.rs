@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout_at};
 use pool::{Boxed, Left, Meta, POLLED, ProcessorPool};
 
 pub use queue::{FairQueue, Flow};
-pub use worker::foreign;
+pub use worker::{foreign, foreign_future};
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
@@ -248,6 +248,17 @@ pub async fn back() {
         })
     })
     .await;
+}
+
+/// True if the request that is being polled is not in the pool, and has just been told to go there.
+fn sent_to_pool() -> bool {
+    POLLED.with_borrow_mut(|polled| match polled.as_mut().filter(|polled| polled.next.is_none()) {
+        Some(polled) => {
+            polled.dear = polled.dear.saturating_add(nanos(DEAR));
+            true
+        }
+        None => false,
+    })
 }
 
 async fn wait(cost: Duration, may_be_refused: bool) -> Result<(), Overloaded> {

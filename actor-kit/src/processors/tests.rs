@@ -142,6 +142,42 @@ async fn a_pool_ends_though_a_step_does_not() {
     pool.shutdown();
 }
 
+/// A foreign future goes on in the pool, also after it has left it, and a step of it that does not end costs its thread alone.
+#[tokio::test]
+async fn a_foreign_future_goes_on_in_the_pool() {
+    let pool = Processors::new(1).unwrap();
+    let here = || std::thread::current().name().unwrap_or_default().to_owned();
+    let request = pool.run(flow(1, 1), async move {
+        foreign_future(&"a test".into(), async {
+            let first = here();
+            back().await;
+            tokio::task::yield_now().await;
+            (first, here())
+        })
+        .await
+    });
+    let (first, then) = request.await.unwrap().unwrap();
+    assert!(first.starts_with("processor-") && then.starts_with("processor-"), "{first}, {then}");
+    // A step within a step is looked after by the outer one.
+    let (release, held) = mpsc::channel::<()>();
+    let stuck = pool.run(flow(1, 7), async move {
+        foreign_future(&"a test".into(), async move {
+            foreign(&"inner".into(), || ()).unwrap();
+            held.recv().is_err()
+        })
+        .await
+    });
+    let stuck = tokio::spawn(stuck.within(Instant::now() + MINUTE));
+    let (other, blocked) = block(&pool, flow(1, 1)).await;
+    let third = pool.run(flow(1, 2), async { dear(Duration::from_secs(1)).await.is_ok() });
+    drop(other);
+    assert_eq!(third.await, Ok(true), "in place of the thread that is written off");
+    assert!(blocked.await.unwrap());
+    drop(release);
+    assert_eq!(stuck.await.unwrap(), Ok(Ok(true)));
+    pool.shutdown();
+}
+
 #[tokio::test]
 async fn a_foreign_step_may_panic() {
     let pool = Processors::new(1).unwrap();

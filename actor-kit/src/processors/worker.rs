@@ -1,15 +1,18 @@
 //! One thread of the pool, and what becomes of it where a step does not end.
 
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
-use super::Overloaded;
 use super::pool::POLLED;
+use super::{Overloaded, sent_to_pool};
 
 /// The longest that a foreign step may take before another thread comes in the place of its own.
 pub(super) const FOREIGN_MAX: Duration = Duration::from_secs(1);
@@ -112,6 +115,10 @@ impl Worker {
         }
     }
 
+    fn is_in_step(&self) -> bool {
+        matches!(*self.step.lock(), Step::Since(..))
+    }
+
     fn set(&self, to: Step) {
         let mut step = self.step.lock();
         if !matches!(*step, Step::WrittenOff(_)) {
@@ -129,6 +136,26 @@ impl Drop for EndOfStep<'_> {
     }
 }
 
+/// A future of code that is not ours: each time that it goes on is a [`foreign`] step, in the pool.
+///
+/// # Errors
+/// [`Overloaded`], as for such a step.
+pub async fn foreign_future<F: Future>(name: &Arc<str>, future: F) -> Result<F::Output, Overloaded> {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        // It may have left the pool by a wait of its own.
+        if sent_to_pool() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        match foreign(name, || future.as_mut().poll(cx)) {
+            Ok(polled) => polled.map(Ok),
+            Err(overloaded) => Poll::Ready(Err(overloaded)),
+        }
+    })
+    .await
+}
+
 /// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the
 /// pool before ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
 ///
@@ -139,6 +166,10 @@ pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overlo
     let polled =
         POLLED.with_borrow(|polled| Some((Arc::clone(&polled.as_ref()?.shared), polled.as_ref()?.flow.kind)));
     let (Some(worker), Some((pool, kind))) = (worker, polled) else { return Ok(step()) };
+    if worker.is_in_step() {
+        // A part of the one that is looked after.
+        return Ok(step());
+    }
     pool.admit_foreign(kind)?;
     worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
     let _end = EndOfStep(&worker);

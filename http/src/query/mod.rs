@@ -50,6 +50,11 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
+    /// All parameters.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     fn text(&self, key: &str) -> String {
         self.get(key).unwrap_or_default().to_owned()
     }

@@ -23,16 +23,25 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response, Failure> {
     Ok(deprecation(call, reply)?.write(call.request, accepted))
 }
 
+/// The object that a request names, as it is now.
+pub(crate) async fn latest(call: &Call<'_>) -> Result<Arc<StoredObject>, Failure> {
+    read(call, Freshness::Latest).await
+}
+
 /// The object that a GET names, at the revision that it wants to see.
 pub(crate) async fn find(call: &Call<'_>) -> Result<Arc<StoredObject>, Failure> {
-    let name = call.info.required_name()?;
-    let key = TypeSpec::object_key(call.namespace(), name);
     let wanted = call.query.get("resourceVersion").unwrap_or_default();
     let freshness = match (wanted, revision_of(wanted)?) {
         ("", _) => Freshness::Latest,
         (_, 0) => Freshness::Any,
         (_, revision) => Freshness::AtLeast(Revision(revision)),
     };
+    read(call, freshness).await
+}
+
+async fn read(call: &Call<'_>, freshness: Freshness) -> Result<Arc<StoredObject>, Failure> {
+    let name = call.info.required_name()?;
+    let key = TypeSpec::object_key(call.namespace(), name);
     let found = call.handle.read(&key, freshness, call.deadline).await;
     found
         .map_err(|e| call.read_failure(e))?

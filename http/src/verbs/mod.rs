@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod ask;
+pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod eviction;

@@ -444,7 +444,15 @@ async fn wrong_declarations_say_what_is_wrong() {
             json!({"a": {"webhook": {"url": "https://a.b"}, "writes": [".spec.price"]}}),
             "a.webhook: must be without writes, reads",
         ),
-        (json!({"a": {"verbs": ["get"]}}), "a.verbs: only an endpoint of a webhook has them"),
+        (
+            json!({"a": {"program": true, "webhook": {"url": "https://a.b"}}}),
+            "a.program: must be without webhook",
+        ),
+        (
+            json!({"a": {"program": true, "reads": [".spec.price"]}}),
+            "a.program: must be without writes, reads",
+        ),
+        (json!({"a": {"verbs": ["get"]}}), "a.verbs: only an endpoint of a program has them"),
         (json!({"a": {"writes": ["spec"]}}), "a.writes: must be a path such as"),
         (
             json!({"a": {"writes": [".metadata.labels"]}}),
@@ -619,6 +627,7 @@ async fn another_program_serves_an_endpoint() {
     let declared = json!({
         "exec": {"webhook": service, "verbs": ["get", "create"]},
         "log": {"webhook": service, "verbs": ["get", "update", "patch", "delete"]},
+        "own": {"program": true},
         "away": {"webhook": {"service": {"namespace": "default", "name": "none"}, "caBundle": echo.bundle}},
         "wrong": {"webhook": {"service": {"namespace": "default", "name": "echo"}, "caBundle": elsewhere.bundle}},
         "url": {"webhook": {"url": format!("https://127.0.0.1:{}", elsewhere.port), "caBundle": elsewhere.bundle}},
@@ -661,6 +670,7 @@ async fn another_program_serves_an_endpoint() {
     refused(client.get(&format!("{ORDERS}/two/exec")).await, 404, "NotFound", "\"two\" not found");
     assert_eq!(client.get(&format!("{}/../../one", one("exec"))).await.unwrap().status, 400);
     for (name, why) in [
+        ("own", "this server's program does not serve orders/own"),
         ("away", "service/none in \"default\" is not present"),
         ("wrong", "error trying to reach service"),
         ("url", "which --aggregator-allowed-hosts does not"),

@@ -83,6 +83,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         chaos: None,
         fallback,
         aggregator: None,
+        handlers: None,
         snapshots: None,
         store_writes: None,
         store_scrubs: None,

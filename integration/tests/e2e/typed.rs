@@ -66,6 +66,53 @@ async fn kubectl_works_with_a_kind_of_the_program() {
     until_gone(&server.client().unwrap(), sloops, "argo").await;
 }
 
+/// B-52: kubectl reaches a subresource that the program answers, RBAC-free here; a server without the program says that it has none.
+#[tokio::test]
+async fn kubectl_reaches_a_subresource_of_the_program() {
+    let mut server = with_sloops(ServerOptions::default()).start().await.unwrap();
+    apply(&server, SLOOP).await.unwrap();
+    let hoist = "/apis/sails.example.com/v1beta1/namespaces/default/sloops/argo/hoist";
+    assert_eq!(server.kubectl(&["get", "--raw", hoist]).await.unwrap(), r#"{"sails":["jib","main"]}"#);
+    let post = ["create", "--raw", hoist, "-f", "-"];
+    let hoisted = server.kubectl_with(&post, r#"{"sail":"topsail"}"#).await.unwrap().success().unwrap();
+    assert_eq!(hoisted.trim(), r#"{"sails":["jib","main","topsail"]}"#);
+    let again = server.kubectl_with(&post, r#"{"sail":"topsail"}"#).await.unwrap();
+    assert!(again.stderr.contains("Error from server (Conflict): the topsail is set already"), "{again:?}");
+    let listed =
+        server.kubectl(&["api-resources", "--api-group=sails.example.com", "-o", "name"]).await.unwrap();
+    assert_eq!(listed, "sloops.sails.example.com\n");
+    let client = server.client().unwrap();
+    let document = client.get("/openapi/v3/apis/sails.example.com/v1beta1").await.unwrap().json();
+    let path = "/apis/sails.example.com/v1beta1/namespaces/{namespace}/sloops/{name}/hoist";
+    assert_eq!(document["paths"][path]["post"]["x-kubernetes-action"], "connect");
+    // What somebody else has declared stays when the program starts again.
+    let patch = r#"{"metadata":{"annotations":{"kindom.dev/subresources":
+        "{\"keeper\":{\"reads\":[\".spec.keeper\"],\"versions\":[\"v1beta1\"]},\"former\":{\"program\":true}}"}}}"#;
+    server.kubectl(&["patch", "crd", "sloops.sails.example.com", "--type=merge", "-p", patch]).await.unwrap();
+
+    server.kill9().unwrap();
+    let mut server = with_sloops(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    let declared = server
+        .kubectl(&[
+            "get",
+            "crd",
+            "sloops.sails.example.com",
+            "-o",
+            r"jsonpath={.metadata.annotations.kindom\.dev/subresources}",
+        ])
+        .await
+        .unwrap();
+    let expected = r#"{"hoist":{"program":true,"verbs":["create","get"]},"keeper":{"reads":[".spec.keeper"],"versions":["v1beta1"]}}"#;
+    assert_eq!(declared, expected);
+    let sails = r#"{"sails":["jib","main","topsail"]}"#;
+    assert_eq!(server.kubectl(&["get", "--raw", hoist]).await.unwrap(), sails);
+
+    server.kill9().unwrap();
+    let server = ServerOptions::default().succeeding(&server).start().await.unwrap();
+    let refused = server.kubectl(&["get", "--raw", hoist]).await.unwrap_err().to_string();
+    assert!(refused.contains("this server's program does not serve sloops/hoist"), "{refused}");
+}
+
 /// B-14, B-20, B-24: kubectl works with each version of a kind; without the program nobody converts.
 #[tokio::test]
 async fn kubectl_works_with_each_version() {

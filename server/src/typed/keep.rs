@@ -8,6 +8,8 @@ use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::condition;
 use kindom_api::{Map, Value, json};
 use kindom_codec::yaml::to_yaml;
+use kindom_http::{Handler, Handlers};
+use kindom_objects::declared_subresources::SUBRESOURCES_ANNOTATION;
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::registration::CONVERSION_ANNOTATION;
 use kindom_objects::{PlanError, RuleContext, StoredRegistration, Strategy};
@@ -16,7 +18,7 @@ use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_schema::whole;
 
 use super::kind::{Group, Kind};
-use super::registration::set;
+use super::registration::{declared, set};
 use crate::BoxError;
 
 /// The kinds that a program is compiled with, by the names of their registrations.
@@ -58,9 +60,21 @@ impl Kinds {
         self.0.keys().cloned().collect()
     }
 
+    /// The handlers of their subresources; none without any.
+    pub(crate) fn handlers(&self) -> Option<Arc<dyn Handlers>> {
+        let has_one = self.0.values().any(|kind| !kind.handlers.is_empty());
+        has_one.then(|| Arc::new(self.clone()) as Arc<dyn Handlers>)
+    }
+
     /// The rules of their objects, by the name of the registration.
     pub(crate) fn strategies(&self) -> BTreeMap<String, Arc<dyn Strategy>> {
         self.0.iter().map(|(name, kind)| (name.clone(), Arc::clone(&kind.strategy))).collect()
+    }
+}
+
+impl Handlers for Kinds {
+    fn find(&self, registration: &str, subresource: &str) -> Option<Arc<dyn Handler>> {
+        self.0.get(registration)?.handlers.get(subresource).cloned()
     }
 }
 
@@ -103,8 +117,14 @@ async fn put(
         if let Some(spec) = kind.registration.get("spec") {
             set(&mut object, "spec", spec.clone());
         }
-        set_annotation(&mut object, CONVERSION_ANNOTATION, &kind.registration);
-        set_annotation(&mut object, whole::ANNOTATION, &kind.registration);
+        let ours =
+            |name: &str| kind.registration.at(&["metadata", "annotations", name]).and_then(Value::as_str);
+        for name in [CONVERSION_ANNOTATION, whole::ANNOTATION] {
+            set_annotation(&mut object, name, ours(name).map(str::to_owned));
+        }
+        let before = stored.at(&["metadata", "annotations", SUBRESOURCES_ANNOTATION]).and_then(Value::as_str);
+        let subresources = declared(before, ours(SUBRESOURCES_ANNOTATION));
+        set_annotation(&mut object, SUBRESOURCES_ANNOTATION, subresources);
         cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
         Ok(object)
     };
@@ -137,13 +157,13 @@ async fn put(
     }
 }
 
-/// Gives an object the annotation that another one has, or has not.
-fn set_annotation(object: &mut Value, name: &str, as_in: &Value) {
+/// Gives an object an annotation, or takes it away.
+fn set_annotation(object: &mut Value, name: &str, text: Option<String>) {
     let metadata = metadata_mut(object);
     let mut annotations = metadata.remove("annotations").unwrap_or_else(|| Map::new().into());
     if let Some(map) = annotations.as_object_mut() {
-        match as_in.at(&["metadata", "annotations", name]) {
-            Some(value) => drop(map.insert(name, value.clone())),
+        match text {
+            Some(text) => drop(map.insert(name, text)),
             None => drop(map.remove(name)),
         }
         if !map.is_empty() {

@@ -1,8 +1,11 @@
 //! Typed kinds, without their types.
 
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use kindom_api::Value;
+use kindom_http::Handler;
 use kindom_objects::kinds::typed::TypedObjects;
 
 use super::definition::{Definition, Resource};
@@ -10,6 +13,7 @@ use super::form::{Form, Forms};
 use super::hooks::Rules;
 use super::registration::{name, registration, version, whole_schema};
 use super::strategy::{Strategy, Version};
+use super::subresource::{Served, SubresourceAnswer, SubresourceError, SubresourceRequest};
 
 /// Kinds that belong together.
 #[derive(Clone, Default)]
@@ -61,6 +65,7 @@ pub struct Versions<H> {
     versions: Vec<Value>,
     /// The whole schemas of those that have one, by their `apiVersion`.
     whole: Vec<(String, serde_json::Value)>,
+    subresources: Vec<Served<H>>,
     mistake: Option<String>,
 }
 
@@ -73,6 +78,7 @@ impl<H: Strategy> Versions<H> {
             forms: Forms::new(Form::of::<V>()),
             versions: vec![version::<V>(true)],
             whole: whole_schema::<V>().into_iter().collect(),
+            subresources: Vec::new(),
             mistake: None,
         }
     }
@@ -85,6 +91,37 @@ impl<H: Strategy> Versions<H> {
         self.forms.push(Form::of::<V>());
         self.versions.push(version::<V>(false));
         self.whole.extend(whole_schema::<V>());
+        self
+    }
+
+    /// Adds a subresource that `handler` answers, with these of the verbs `create` (POST), `delete`, `get`, `patch` and `update` (PUT), in every
+    /// version (B-52). It is asked for objects that are there alone. Its name has at most 32 lower-case letters, digits and `-`.
+    ///
+    /// The handler may wait, and it may block or panic: its request is answered then, with 504 at the deadline, or with 500.
+    ///
+    /// ```
+    /// # use kindom_server::{Strategy, SubresourceAnswer, Versions};
+    /// fn with_greeting<Hub: Strategy>(versions: Versions<Hub>) -> Versions<Hub> {
+    ///     versions.subresource("greeting", &["get"], async |request| {
+    ///         Ok(SubresourceAnswer::text(format!("hello, {}", request.user_name())))
+    ///     })
+    /// }
+    /// ```
+    #[must_use]
+    pub fn subresource<F>(
+        mut self,
+        name: &'static str,
+        verbs: &'static [&'static str],
+        handler: impl Fn(SubresourceRequest<H>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<SubresourceAnswer, SubresourceError>> + Send + 'static,
+    {
+        if self.subresources.iter().any(|known| known.name == name) {
+            let mistake = || format!("it has two subresources {name}");
+            self.mistake = self.mistake.or_else(|| Some(mistake()));
+        }
+        self.subresources.push(Served::new(name, verbs, handler));
         self
     }
 
@@ -117,14 +154,18 @@ impl<H: Strategy> Versions<H> {
 
     fn into_kind(self) -> Kind {
         let forms = Arc::new(self.forms);
+        let handled = Arc::clone(&forms);
         let rules = Arc::new(Rules::new(Arc::clone(&forms)));
         let objects = match forms.is_one() {
             true => TypedObjects::new(rules),
             false => TypedObjects::new(rules).converted_by(forms),
         };
+        let declared = self.subresources.iter().map(|served| (served.name, served.verbs));
+        let handlers = self.subresources.iter().map(|served| (served.name, served.handler(&handled)));
         Kind {
             name: name(&self.definition),
-            registration: registration(&self.definition, self.versions, self.whole),
+            registration: registration(&self.definition, self.versions, self.whole, declared),
+            handlers: handlers.collect(),
             strategy: Arc::new(objects),
             mistake: self.mistake,
         }
@@ -139,6 +180,8 @@ pub(super) struct Kind {
     /// As a client would post it.
     pub(super) registration: Value,
     pub(super) strategy: Arc<dyn kindom_objects::Strategy>,
+    /// The handlers of its subresources.
+    pub(super) handlers: BTreeMap<&'static str, Arc<dyn Handler>>,
     /// The reason why it cannot be served.
     pub(super) mistake: Option<String>,
 }

@@ -56,11 +56,13 @@ mod read;
 mod registration;
 mod round_trip;
 mod strategy;
+mod subresource;
 
 pub use definition::{Column, Definition, Resource, Scale};
 pub use errors::Errors;
 pub use kind::{Group, Versions};
 pub use round_trip::Loss;
 pub use strategy::{Context, Strategy, Version};
+pub use subresource::{SubresourceAnswer, SubresourceError, SubresourceRequest};
 
 pub(crate) use keep::{Kinds, keep};

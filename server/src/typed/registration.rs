@@ -2,6 +2,7 @@
 
 use kindom_api::names::api_version;
 use kindom_api::{Map, Value, json, object};
+use kindom_objects::declared_subresources::SUBRESOURCES_ANNOTATION;
 use kindom_objects::registration::{CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM};
 use kindom_schema::whole;
 use kube_core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
@@ -14,11 +15,13 @@ pub(super) fn name(definition: &Definition) -> String {
     format!("{}.{}", definition.plural, definition.group)
 }
 
-/// The registration of a kind, as a client would post it. `whole` has the whole schemas of its versions, by their `apiVersion`.
+/// The registration of a kind, as a client would post it. `whole` has the whole schemas of its versions, by their `apiVersion`; `served`
+/// the subresources that the program answers, and their verbs.
 pub(super) fn registration(
     of: &Definition,
     versions: Vec<Value>,
     whole: Vec<(String, serde_json::Value)>,
+    served: impl Iterator<Item = (&'static str, &'static [&'static str])>,
 ) -> Value {
     let texts = |texts: &[&str]| texts.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
     let mut names = object! {
@@ -40,6 +43,10 @@ pub(super) fn registration(
     if !whole.is_empty() {
         annotations.insert(whole::ANNOTATION, whole::of_versions(whole));
     }
+    let served: Map = served.map(|(name, verbs)| (name, declaration(verbs))).collect();
+    if !served.is_empty() {
+        annotations.insert(SUBRESOURCES_ANNOTATION, Value::from(served).to_string());
+    }
     if !annotations.is_empty() {
         set(&mut metadata, "annotations", annotations);
     }
@@ -54,6 +61,26 @@ pub(super) fn registration(
             "versions": versions,
         },
     }
+}
+
+/// The declaration of a subresource that the program answers.
+fn declaration(verbs: &[&'static str]) -> Value {
+    object! { "program": true, "verbs": verbs.iter().map(|verb| Value::from(*verb)).collect::<Vec<_>>() }
+}
+
+/// The text of an annotation with declared subresources, of which those that a program answers are `ours`, and all others are as they
+/// were; none without any.
+pub(super) fn declared(stored: Option<&str>, ours: Option<&str>) -> Option<String> {
+    let read = |text: Option<&str>| match json::parse(text.unwrap_or("{}").as_bytes()) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (mut all, ours) = (read(stored), read(ours));
+    all.retain(|_, declared| declared.get("program").is_none());
+    for (name, declared) in ours {
+        all.insert(name, declared);
+    }
+    (!all.is_empty()).then(|| Value::from(all).to_string())
 }
 
 /// One version of a registration.
