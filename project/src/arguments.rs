@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
+
+use crate::manifest::VERBS;
 
 /// A tool.
 #[derive(Debug, Subcommand)]
@@ -41,6 +44,10 @@ pub enum Create {
     /// Objects stay stored in the kind's first version; the new one converts from it and to it, and has its fields until it gets
     /// its own.
     Version(CreateVersion),
+    /// A subresource of a kind beside status and scale, which a function of the project answers.
+    ///
+    /// Writes the function, which gets the object and may change it, and its test.
+    Subresource(CreateSubresource),
 }
 
 /// `kindom create group …`
@@ -118,6 +125,26 @@ pub struct CreateVersion {
     /// The kind, in UpperCamelCase.
     #[arg(long)]
     pub(crate) kind: String,
+}
+
+/// The flags of `create subresource`.
+#[derive(Debug, Args)]
+pub struct CreateSubresource {
+    /// The group without the domain, such as sails.
+    #[arg(long)]
+    pub(crate) group: String,
+    /// A version of the kind; every version has the subresource.
+    #[arg(long)]
+    pub(crate) version: Option<String>,
+    /// The kind, which is there.
+    #[arg(long)]
+    pub(crate) kind: String,
+    /// The name, as in URLs: hoist in /apis/…/sloops/argo/hoist.
+    #[arg(long)]
+    pub(crate) subresource: String,
+    /// What clients may do with it: create (POST), delete, get, patch and update (PUT).
+    #[arg(long = "verb", value_delimiter = ',', default_values = ["create", "get"], value_parser = PossibleValuesParser::new(VERBS))]
+    pub(crate) verbs: Vec<String>,
 }
 
 /// The flags of `create group version resource`.

@@ -1,13 +1,13 @@
-//! `kindom create …`: kinds, and versions of kinds (B-09 to B-15).
+//! `kindom create …`: kinds, their versions and subresources (B-09 to B-15, B-52).
 
 use std::io::Write;
 use std::path::Path;
 
 use kindom_naming::plural;
 
-use crate::arguments::{CreateResource, CreateVersion};
+use crate::arguments::{CreateResource, CreateSubresource, CreateVersion};
 use crate::error::Error;
-use crate::manifest::{Kind, Manifest};
+use crate::manifest::{Kind, Manifest, Served};
 use crate::plan::Plan;
 use crate::templates::Templates;
 
@@ -63,14 +63,55 @@ pub(crate) fn resource(folder: &Path, options: &CreateResource, out: &mut dyn Wr
 /// Adds a version to a kind.
 pub(crate) fn version(folder: &Path, options: &CreateVersion, out: &mut dyn Write) -> Result<(), Error> {
     let mut manifest = Manifest::need(folder)?;
-    let Some(at) = manifest.find(&options.group, &options.kind) else {
-        return Err(Error::refused(format!(
-            "--kind {:?}: the project has no such kind in group {:?}; kindom create group version resource makes one",
-            options.kind, options.group
-        )));
-    };
-    let kind = manifest.kinds.remove(at);
+    let (at, kind) = taken(&mut manifest, &options.group, &options.kind)?;
     add_version(folder, manifest, at, kind, &options.version, out)
+}
+
+/// Adds a subresource to a kind.
+pub(crate) fn subresource(
+    folder: &Path,
+    options: &CreateSubresource,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let mut manifest = Manifest::need(folder)?;
+    let (at, mut kind) = taken(&mut manifest, &options.group, &options.kind)?;
+    if let Some(version) = options.version.as_ref().filter(|version| !kind.versions.contains(version)) {
+        return Err(Error::refused(format!("--version {version:?}: {} has no such version", kind.kind)));
+    }
+    let mut verbs = options.verbs.clone();
+    verbs.sort();
+    verbs.dedup();
+    let wanted = Served { name: options.subresource.clone(), verbs };
+    let templates = Templates::new()?;
+    let mut plan = Plan::default();
+    match kind.subresources.iter().find(|known| known.name == wanted.name) {
+        Some(known) if *known == wanted => {}
+        Some(known) => {
+            return Err(Error::refused(format!(
+                "--verb: {} of {} was created with {}, which kindom.json is the place to change",
+                wanted.name,
+                kind.kind,
+                known.verbs.join(", ")
+            )));
+        }
+        None => {
+            kind.subresources.push(wanted.clone());
+            manifest.check_next(&kind).map_err(refused)?;
+            templates.subresource(&manifest, &kind, &wanted, &mut plan)?;
+        }
+    }
+    manifest.kinds.insert(at, kind);
+    finish(folder, &manifest, &templates, plan, out)
+}
+
+/// Takes a kind out of the manifest; returns its place, too.
+fn taken(manifest: &mut Manifest, group: &str, kind: &str) -> Result<(usize, Kind), Error> {
+    match manifest.find(group, kind) {
+        Some(at) => Ok((at, manifest.kinds.remove(at))),
+        None => Err(Error::refused(format!(
+            "--kind {kind:?}: the project has no such kind in group {group:?}; kindom create group version resource makes one"
+        ))),
+    }
 }
 
 /// Adds a version to a kind that was taken out of the manifest, and puts the kind back.
@@ -116,6 +157,7 @@ fn wanted(options: &CreateResource) -> Kind {
         scale: options.with_scale,
         controller: !options.skip_controller,
         versions: vec![names.version.clone()],
+        subresources: Vec::new(),
     }
 }
 
@@ -125,6 +167,7 @@ fn refused((field, why): (&'static str, String)) -> Error {
         "shortNames" => "short-name",
         "versions" => "version",
         "scale" => "with-scale",
+        "subresources" => "subresource",
         field => field,
     };
     Error::refused(format!("--{flag}: {why}"))

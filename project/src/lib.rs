@@ -49,6 +49,7 @@ fn run_in(folder: &Path, command: &Command, out: &mut dyn Write) -> Result<(), E
             create::resource(folder, options, out)
         }
         Command::Create(Create::Version(options)) => create::version(folder, options, out),
+        Command::Create(Create::Subresource(options)) => create::subresource(folder, options, out),
         Command::Run(Run::Local(options)) => local::run(folder, options, out),
         Command::Build(Build::Executables(options)) => executables::run(folder, options, out),
         Command::Build(Build::Config(options)) => config::run(folder, options, out),

@@ -40,10 +40,30 @@ pub(crate) struct Kind {
     pub(crate) controller: bool,
     /// The first one is stored, and is the form on which the rules work.
     pub(crate) versions: Vec<String>,
+    /// The subresources that the program answers itself, beside status and scale.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) subresources: Vec<Served>,
 }
 
+/// A subresource that the program answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    /// Of `create`, `delete`, `get`, `patch` and `update`, in this order.
+    pub(crate) verbs: Vec<String>,
+}
+
+/// The verbs of a subresource.
+pub(crate) const VERBS: [&str; 5] = ["create", "delete", "get", "patch", "update"];
+
+/// The most letters of a subresource's name, and subresources of a kind, as the server has them
+/// (`objects/src/declared_subresources.rs`).
+const SUBRESOURCE_LETTERS: usize = 32;
+const SUBRESOURCES_MAX: usize = 16;
+
 /// Names that the code of a kind, or its tests, use for something else.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 17] = [
     "Api",
     "Box",
     "Default",
@@ -57,6 +77,9 @@ const TAKEN: [&str; 14] = [
     "Result",
     "Serialize",
     "String",
+    "SubresourceAnswer",
+    "SubresourceError",
+    "SubresourceRequest",
     "TestServer",
 ];
 
@@ -71,6 +94,13 @@ const KEYWORDS: [&str; 51] = [
     "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
     "where", "while", "yield",
 ];
+
+impl Served {
+    /// The function that answers it.
+    pub(crate) fn function(&self) -> String {
+        module(&self.name)
+    }
+}
 
 /// The name of the module of a group or a kind.
 fn module(name: &str) -> String {
@@ -194,7 +224,8 @@ impl Manifest {
                 return Err(("versions", format!("{version} stands there twice")));
             }
         }
-        self.check_unique(kind)
+        self.check_unique(kind)?;
+        kind.check_subresources().map_err(|why| ("subresources", why))
     }
 
     /// Checks that no other kind has taken the names of this one.
@@ -245,8 +276,48 @@ impl Kind {
         own.into_iter().chain(self.short_names.iter().map(|name| ("shortNames", name.clone())))
     }
 
+    fn check_subresources(&self) -> Result<(), String> {
+        if self.subresources.len() > SUBRESOURCES_MAX {
+            return Err(format!("a kind has at most {SUBRESOURCES_MAX} of them"));
+        }
+        let mut names = BTreeSet::new();
+        for Served { name, verbs } in &self.subresources {
+            // A function has its name.
+            if refuse_label(name).is_some() || name.contains("--") || name.len() > SUBRESOURCE_LETTERS {
+                return Err(format!(
+                    "{name:?}: a name has at most {SUBRESOURCE_LETTERS} lower-case letters, digits and single dashes, and begins with a letter"
+                ));
+            }
+            if ["status", "scale"].contains(&name.as_str()) {
+                return Err(format!(
+                    "{name} is the server's own: kindom create group version resource --with-{name}"
+                ));
+            }
+            if !names.insert(name) {
+                return Err(format!("{name} stands there twice"));
+            }
+            if verbs.is_empty() {
+                return Err(format!("{name} has no verb"));
+            }
+            if let Some(wrong) = verbs.iter().find(|verb| !VERBS.contains(&verb.as_str())) {
+                return Err(format!("{wrong:?} is none of the verbs {}", VERBS.join(", ")));
+            }
+            if !verbs.is_sorted_by(|a, b| a < b) {
+                return Err(format!("the verbs of {name} are not in the order of {}", VERBS.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn module(&self) -> String {
         module(&self.kind)
+    }
+
+    /// The module of a subresource's handler, beside the kind's.
+    pub(crate) fn subresource_module(&self, served: &Served) -> String {
+        let module = format!("{}_{}", self.kind.to_ascii_lowercase(), served.name.replace('-', "_"));
+        // The tests of another file would have the same name.
+        if module.ends_with("_test") { module + "_" } else { module }
     }
 
     pub(crate) fn group_module(&self) -> String {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::manifest::{FILE, Kind, Manifest};
+use crate::manifest::{FILE, Kind, Manifest, Served};
 use crate::plan::{Part, Plan};
 use crate::source::Source;
 
@@ -22,7 +22,7 @@ macro_rules! template {
 }
 
 /// The texts with blanks, by the paths that most of them have in a project.
-const TEMPLATES: [(&str, &str); 29] = [
+const TEMPLATES: [(&str, &str); 31] = [
     template!("Cargo.toml"),
     template!("README.md"),
     template!("apis/Cargo.toml"),
@@ -30,6 +30,8 @@ const TEMPLATES: [(&str, &str); 29] = [
     template!("apis/kind_test.rs"),
     template!("apis/lib.rs"),
     template!("apis/samples_test.rs"),
+    template!("apis/subresource.rs"),
+    template!("apis/subresource_test.rs"),
     template!("apis/version.rs"),
     template!("apis/version_test.rs"),
     template!("apiserver/Cargo.toml"),
@@ -160,6 +162,32 @@ impl Templates {
         Ok(())
     }
 
+    /// The files of a subresource of a kind.
+    pub(crate) fn subresource(
+        &self,
+        manifest: &Manifest,
+        kind: &Kind,
+        served: &Served,
+        plan: &mut Plan,
+    ) -> Result<(), Error> {
+        let mut blanks = blanks(manifest, kind, kind.hub());
+        let verb = served.verbs.iter().find(|verb| *verb == "get").or(served.verbs.first());
+        for (name, value) in [
+            ("resource", &kind.resource),
+            ("subresource", &served.name),
+            ("file", &kind.subresource_module(served)),
+            ("function", &served.function()),
+            ("verb", verb.unwrap_or(&String::new())),
+        ] {
+            blanks[name] = Value::from(value.as_str());
+        }
+        let source =
+            kind.source(kind.hub()).with_file_name(format!("{}.rs", kind.subresource_module(served)));
+        plan.add(&source, self.fill("apis/subresource.rs", &blanks)?, Part::Needed);
+        plan.add(test_of(&source), self.fill("apis/subresource_test.rs", &blanks)?, Part::Needed);
+        Ok(())
+    }
+
     /// The files of a kind's controller.
     pub(crate) fn controller(&self, manifest: &Manifest, kind: &Kind, plan: &mut Plan) -> Result<(), Error> {
         let blanks = blanks(manifest, kind, kind.hub());
@@ -228,6 +256,8 @@ struct Group {
 struct Named {
     module: String,
     kind: String,
+    /// The modules of its subresources.
+    files: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -236,11 +266,21 @@ struct Stored {
     kind: String,
     hub: String,
     others: Vec<String>,
+    subresources: Vec<Handled>,
+}
+
+/// A subresource, and the function that answers it.
+#[derive(Serialize)]
+struct Handled {
+    name: String,
+    verbs: Vec<String>,
+    file: String,
+    function: String,
 }
 
 impl Named {
     fn of(kind: &Kind) -> Self {
-        Self { module: kind.module(), kind: kind.kind.clone() }
+        Self { module: kind.module(), kind: kind.kind.clone(), files: Vec::new() }
     }
 }
 
@@ -248,12 +288,22 @@ impl Group {
     fn add(&mut self, kind: &Kind) {
         for version in &kind.versions {
             let kinds = self.versions.entry(version.clone()).or_default();
-            kinds.push(Named::of(kind));
+            let is_hub = version == kind.hub();
+            let served = kind.subresources.iter().filter(|_| is_hub);
+            let files = served.map(|served| kind.subresource_module(served)).collect();
+            kinds.push(Named { files, ..Named::of(kind) });
             kinds.sort();
         }
         let others = kind.versions.iter().skip(1).cloned().collect();
-        let Named { module, kind: name } = Named::of(kind);
-        self.kinds.push(Stored { module, kind: name, hub: kind.hub().to_owned(), others });
+        let handled = |served: &Served| Handled {
+            name: served.name.clone(),
+            verbs: served.verbs.clone(),
+            file: kind.subresource_module(served),
+            function: served.function(),
+        };
+        let subresources = kind.subresources.iter().map(handled).collect();
+        let (module, name, hub) = (kind.module(), kind.kind.clone(), kind.hub().to_owned());
+        self.kinds.push(Stored { module, kind: name, hub, others, subresources });
         self.kinds.sort_by(|a, b| a.module.cmp(&b.module));
     }
 }

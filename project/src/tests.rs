@@ -121,6 +121,59 @@ fn a_project_has_a_file_for_each_thing() {
     assert!(folder.read("apis/sails/v1beta1/sloop.rs").contains("scale("));
 }
 
+/// B-52.
+#[test]
+fn a_subresource_has_a_function_and_a_test() {
+    let folder = Folder::project();
+    folder.create(&format!("{SLOOP} --resource slups")).unwrap();
+    folder
+        .run("create subresource --group sails --kind Sloop --subresource self --verb update,create")
+        .unwrap();
+    folder
+        .run("create subresource --group sails --kind Sloop --subresource up-test --version v1beta1")
+        .unwrap();
+    folder.run("create version --group sails --version v1 --kind Sloop").unwrap();
+    let mut names = folder.names();
+    names.retain(|name| name.contains("sloop_") && name.starts_with("apis"));
+    assert_eq!(
+        names,
+        [
+            "apis/sails/v1/sloop_test.rs",
+            "apis/sails/v1beta1/sloop_self.rs",
+            "apis/sails/v1beta1/sloop_self_test.rs",
+            "apis/sails/v1beta1/sloop_test.rs",
+            "apis/sails/v1beta1/sloop_up_test_.rs",
+            "apis/sails/v1beta1/sloop_up_test__test.rs",
+        ]
+    );
+    let lib = folder.read("apis/lib.rs");
+    for line in [
+        r#".subresource("self", &["create", "update"], v1beta1::sloop_self::self_)"#,
+        "v1beta1::sloop_up_test_::up_test",
+        "pub mod sloop_self;",
+    ] {
+        assert_eq!(lib.matches(line).count(), 1, "{line}: {lib}");
+    }
+    let code = folder.read("apis/sails/v1beta1/sloop_self.rs");
+    assert!(
+        code.starts_with("//! The subresource `slups/self`.") && code.contains("pub async fn self_("),
+        "{code}"
+    );
+    for (rest, why) in [
+        ("--subresource Up", r#"--subresource: "Up": a name has at most 32 lower-case letters"#),
+        ("--subresource a--b", r#"--subresource: "a--b": a name has at most 32"#),
+        ("--subresource status", "--subresource: status is the server's own"),
+        ("--subresource self", "--verb: self of Sloop was created with create, update"),
+        ("--subresource up --version v2", "--version \"v2\": Sloop has no such version"),
+    ] {
+        let error = folder.refused(&format!("create subresource --group sails --kind Sloop {rest}"));
+        assert!(error.starts_with(why), "{rest}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let error = folder.refused("create subresource --group sails --kind Brig --subresource up");
+    assert!(error.starts_with("--kind \"Brig\": the project has no such kind"), "{error}");
+}
+
 #[test]
 fn a_command_that_is_repeated_changes_nothing() {
     let folder = Folder::project();
@@ -131,6 +184,7 @@ fn a_command_that_is_repeated_changes_nothing() {
         // The same as `create version`.
         "create group version resource --group sails --version v1 --kind Sloop".to_owned(),
         format!("create group version resource {SLOOP} --skip-resource"),
+        "create subresource --group sails --kind Sloop --subresource hoist".to_owned(),
     ];
     for line in &lines {
         folder.run(line).unwrap();

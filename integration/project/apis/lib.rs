@@ -1,4 +1,4 @@
-// Written by kindom. Once edited, it is yours to keep up to date. 3bbb133cdb91201422e5abd7801cbb1f
+// Written by kindom. Once edited, it is yours to keep up to date. 522ea0015b70020fbb8375383f7c5a42
 //! The kinds of example.com.
 
 #[cfg(test)]
@@ -32,13 +32,16 @@ pub mod sails {
     /// Version v1beta1.
     pub mod v1beta1 {
         pub mod sloop;
+        pub mod sloop_hoist;
 
         pub use sloop::Sloop;
     }
 
     /// The versions of Sloop: objects are stored as v1beta1.
     pub fn sloop() -> kindom_server::Versions<v1beta1::Sloop> {
-        kindom_server::Versions::stored_as::<v1beta1::Sloop>().with::<v1::Sloop>()
+        kindom_server::Versions::stored_as::<v1beta1::Sloop>()
+            .with::<v1::Sloop>()
+            .subresource("hoist", &["create", "get"], v1beta1::sloop_hoist::hoist)
     }
 }
 

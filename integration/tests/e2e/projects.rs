@@ -16,10 +16,11 @@ use crate::pages;
 use crate::support::eventually;
 
 /// The commands that make the example; docs/projects.md has them too.
-const COMMANDS: [&str; 4] = [
+const COMMANDS: [&str; 5] = [
     "init repo --domain example.com",
     "create group version resource --group sails --version v1beta1 --kind Sloop --short-name sl --with-scale",
     "create version --group sails --version v1 --kind Sloop",
+    "create subresource --group sails --kind Sloop --subresource hoist",
     "create group version resource --group ports --version v1alpha1 --kind Harbour --non-namespaced --with-status=false",
 ];
 

@@ -11,6 +11,9 @@ pub mod {{ group.module }} {
     pub mod {{ version }} {
 {%- for kind in kinds %}
         pub mod {{ kind.module }};
+{%- for file in kind.files %}
+        pub mod {{ file }};
+{%- endfor %}
 {%- endfor %}
 {% for kind in kinds %}
         pub use {{ kind.module }}::{{ kind.kind }};
@@ -23,6 +26,9 @@ pub mod {{ group.module }} {
         kindom_server::Versions::stored_as::<{{ kind.hub }}::{{ kind.kind }}>()
 {%- for version in kind.others %}
             .with::<{{ version }}::{{ kind.kind }}>()
+{%- endfor %}
+{%- for served in kind.subresources %}
+            .subresource("{{ served.name }}", &[{% for verb in served.verbs %}"{{ verb }}"{% if not loop.last %}, {% endif %}{% endfor %}], {{ kind.hub }}::{{ served.file }}::{{ served.function }})
 {%- endfor %}
     }
 {% endfor -%}
