@@ -7,6 +7,7 @@ pub(crate) mod large;
 pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
+pub(crate) mod typed;
 pub(crate) mod watches;
 pub(crate) mod widgets;
 

@@ -71,6 +71,7 @@ enum Case {
     Fair,
     Large,
     Etcd,
+    Typed,
 }
 
 fn main() -> ExitCode {
@@ -140,6 +141,7 @@ async fn run(setup: &Setup, only: &[Case], mut row: &mut dyn FnMut(Row)) -> Resu
             Case::Fair => cases::fair::fair(setup, &mut row).await?,
             Case::Large => cases::large::large(setup, &mut row).await?,
             Case::Etcd => cases::etcd::requests(setup, &mut row).await?,
+            Case::Typed => cases::typed::requests(setup, &mut row).await?,
         }
     }
     Ok(())

@@ -163,3 +163,49 @@ mod tests {
         assert!((850..950).contains(&object), "{object}");
     }
 }
+
+/// The collection of the objects of the example's typed kind.
+pub(crate) const SLOOPS: &str = "/apis/sails.example.com/v1beta1/namespaces/default/sloops";
+
+/// An object of the typed kind; stored it has 1 KB.
+pub(crate) fn sloop(name: &str) -> Value {
+    let sails: Vec<String> = (0..20).map(|n| format!("sail-{n:02}")).collect();
+    json!({
+        "apiVersion": "sails.example.com/v1beta1",
+        "kind": "Sloop",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/name": "bench", "app.kubernetes.io/part-of": "load", "tier": "backend"},
+            "annotations": {"example.com/owner": "team-a", "example.com/note": "lorem ipsum dolor sit amet, consectetur"},
+        },
+        "spec": {"hull": "oak", "crew": 3, "sails": sails},
+    })
+}
+
+/// The registration of `rafts`, which are as sloops are, without the program's rules.
+pub(crate) fn rafts(sloops: Value) -> Value {
+    let mut versions = sloops["spec"]["versions"].clone();
+    if let Some(versions) = versions.as_array_mut() {
+        versions.retain(|version| version["name"] == "v1beta1");
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rafts.sails.example.com"},
+        "spec": {
+            "group": "sails.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "rafts", "singular": "raft", "kind": "Raft", "listKind": "RaftList"},
+            "versions": versions,
+        },
+    })
+}
+
+/// An object of the same content as a sloop that is stored.
+pub(crate) fn raft(name: &str) -> Value {
+    let mut raft = sloop(name);
+    raft["kind"] = json!("Raft");
+    raft["metadata"]["finalizers"] = json!(["sails.example.com/berth"]);
+    raft["spec"]["keeper"] = json!("kubernetes-admin");
+    raft
+}
