@@ -13,7 +13,8 @@ use super::custom::{CustomObjects, recount_generation};
 use crate::confinement::is_of_part;
 use crate::{Convert, RuleContext, Strategy, Subresource};
 
-/// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`.
+/// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`. They change
+/// neither these nor names, uid and the rest of `metadata` that is the server's.
 ///
 /// A hook that panics fails the request, and nothing else. It may be called again for the same write, when that lost a race.
 pub trait Hooks: Send + Sync {
@@ -62,43 +63,6 @@ impl TypedObjects {
     pub fn converted_by(self, rules: Arc<dyn Convert>) -> Self {
         Self { conversion: Some(rules), ..self }
     }
-
-    /// Changes an object by a hook. Its name, its namespace and its kind stay as they are, whatever the hook does.
-    fn change(object: &mut Value, hook: impl FnOnce(&mut Value)) {
-        const KEPT: [&str; 7] = [
-            "name",
-            "generateName",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "creationTimestamp",
-            "managedFields",
-        ];
-        let named = ["apiVersion", "kind"].map(|field| object.get(field).cloned());
-        let kept = KEPT.map(|field| object.at(&["metadata", field]).cloned());
-        // The longest part of many objects, and nothing to a hook.
-        let managed = object.get_mut("metadata").and_then(Value::as_object_mut);
-        let managed = managed.and_then(|metadata| metadata.remove("managedFields"));
-        hook(object);
-        put_back(object, ["apiVersion", "kind"], named);
-        if let Some(metadata) = object.get_mut("metadata") {
-            put_back(metadata, KEPT, kept);
-            put_back(metadata, ["managedFields"], [managed]);
-        }
-    }
-}
-
-fn put_back<const N: usize>(object: &mut Value, fields: [&str; N], values: [Option<Value>; N]) {
-    let Some(map) = object.as_object_mut() else { return };
-    for (field, value) in fields.into_iter().zip(values) {
-        if map.get(field) == value.as_ref() {
-            continue;
-        }
-        match value {
-            Some(value) => drop(map.insert(field, value)),
-            None => drop(map.remove(field)),
-        }
-    }
 }
 
 /// True for a write that may change more than the status, which is the part of the program's hooks.
@@ -124,14 +88,14 @@ impl Strategy for TypedObjects {
         let warnings = CustomObjects.decode(cx, object, unknown)?;
         // A part is no object of the program's type; the whole gets its defaults once it is one.
         if !is_of_part(cx) {
-            Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+            self.hooks.apply_defaults(cx, object);
         }
         Ok(warnings)
     }
 
     fn complete_applied(&self, cx: &RuleContext<'_>, object: &mut Value) -> Result<(), String> {
         CustomObjects.complete_applied(cx, object)?;
-        Self::change(object, |object| self.hooks.apply_defaults(cx, object));
+        self.hooks.apply_defaults(cx, object);
         Ok(())
     }
 
@@ -141,7 +105,7 @@ impl Strategy for TypedObjects {
 
     fn prepare_for_create(&self, cx: &RuleContext<'_>, object: &mut Value) {
         CustomObjects.prepare_for_create(cx, object);
-        Self::change(object, |object| self.hooks.prepare_for_create(cx, object));
+        self.hooks.prepare_for_create(cx, object);
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
@@ -152,7 +116,7 @@ impl Strategy for TypedObjects {
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
         CustomObjects.prepare_for_update(cx, object, old);
         if is_whole(cx) {
-            Self::change(object, |object| self.hooks.prepare_for_update(cx, object, old));
+            self.hooks.prepare_for_update(cx, object, old);
         }
     }
 
@@ -168,7 +132,7 @@ impl Strategy for TypedObjects {
     }
 
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        Self::change(object, |object| self.hooks.canonicalize(cx, object));
+        self.hooks.canonicalize(cx, object);
         CustomObjects.canonicalize(cx, object);
     }
 

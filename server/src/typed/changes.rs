@@ -2,41 +2,96 @@
 //!
 //! The tree keeps everything that the type does not hold, and everything that the hook did not touch, as the client wrote it.
 
-use kindom_api::{Map, Value};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Makes the same changes to `tree` that lead from `before` to `after`. A list that changed is taken over as a whole. A `null`
-/// counts as a field that is not there, as the value of an absent `Option` is written.
-pub(super) fn carry_over(tree: &mut Value, before: &Value, after: Value) {
-    let after = match after {
-        Value::Object(after) => after,
-        after => {
-            *tree = after;
-            return;
-        }
-    };
-    let none = Map::new();
-    let before = before.as_object().unwrap_or(&none);
-    let Some(map) = tree.as_object_mut() else {
-        *tree = without_nulls(Value::Object(after));
-        return;
-    };
-    for (name, old) in before.iter() {
-        if !old.is_null() && after.get(name).is_none_or(Value::is_null) {
-            map.remove(name);
-        }
+use kindom_api::Value;
+use serde_json::value::RawValue;
+
+use super::read::Place;
+
+/// True for what stays as it is, whatever a hook does: the object's names and kind, and what the server alone writes.
+fn keeps(place: Place, field: &str) -> bool {
+    match place {
+        Place::Root => matches!(field, "apiVersion" | "kind"),
+        Place::Metadata => matches!(
+            field,
+            "creationTimestamp"
+                | "generateName"
+                | "managedFields"
+                | "name"
+                | "namespace"
+                | "resourceVersion"
+                | "uid"
+        ),
+        Place::Elsewhere => false,
     }
-    for (name, new) in after {
-        let old = before.get(&name);
-        if new.is_null() || old == Some(&new) {
+}
+
+/// The fields of a map, each as its text: most of them are the same before and after, and need not be read.
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// Makes the same changes to `object` that lead from `before` to `after`, which are two texts of a value. A list that changed is taken over
+/// as a whole. A `null` counts as a field that is not there, as the value of an absent `Option` is written.
+///
+/// # Errors
+/// One of them is no JSON.
+pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), serde_json::Error> {
+    let (before, after) = (serde_json::from_slice(before)?, serde_json::from_slice(after)?);
+    carry(object, before, after, Place::Root)
+}
+
+fn carry<'a>(
+    tree: &mut Value,
+    before: &'a RawValue,
+    after: &'a RawValue,
+    place: Place,
+) -> Result<(), serde_json::Error> {
+    let (Some(map), Some(after)) = (tree.as_object_mut(), fields(after)?) else {
+        *tree = read(after)?;
+        return Ok(());
+    };
+    let before = fields(before)?.unwrap_or_default();
+    let none: &RawValue = serde_json::from_str("{}")?;
+    let names: BTreeSet<&Cow<'_, str>> = before.keys().chain(after.keys()).collect();
+    for field in names.into_iter().filter(|field| !keeps(place, field)) {
+        let of = |fields: &Fields<'a>| fields.get(field).copied().filter(|text| text.get() != "null");
+        let (old, new, inside) = (of(&before), of(&after), place.inside(field));
+        if old.map(RawValue::get) == new.map(RawValue::get) {
             continue;
         }
-        match (map.get_mut(&name), old) {
-            (Some(place @ Value::Object(_)), Some(old @ Value::Object(_))) if new.as_object().is_some() => {
-                carry_over(place, old, new);
+        match (map.get_mut(field), old, new) {
+            // It is always there, in the tree.
+            (Some(metadata), old, new) if inside == Place::Metadata => {
+                carry(metadata, old.unwrap_or(none), new.unwrap_or(none), inside)?;
             }
-            _ => drop(map.insert(name, without_nulls(new))),
+            (Some(inner @ Value::Object(_)), Some(old), Some(new)) if is_map(old) && is_map(new) => {
+                carry(inner, old, new, inside)?;
+            }
+            (_, _, None) => drop(map.remove(field)),
+            // The fields of its maps may only have come in another order.
+            (_, old, Some(new)) => {
+                let new = read(new)?;
+                if old.map(read).transpose()?.as_ref() != Some(&new) {
+                    map.insert(field.as_ref(), new);
+                }
+            }
         }
     }
+    Ok(())
+}
+
+fn is_map(text: &RawValue) -> bool {
+    text.get().starts_with('{')
+}
+
+fn fields(text: &RawValue) -> Result<Option<Fields<'_>>, serde_json::Error> {
+    if is_map(text) { serde_json::from_str(text.get()).map(Some) } else { Ok(None) }
+}
+
+/// The value of a text, without the fields of maps that are `null`.
+fn read(text: &RawValue) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(text.get()).map(without_nulls)
 }
 
 /// A value without the fields of maps that are `null`.
@@ -64,7 +119,7 @@ mod tests {
     fn check(tree: &str, before: &str, after: &str, expected: &str) {
         let parse = |text: &str| json::parse(text.as_bytes()).unwrap();
         let mut tree = parse(tree);
-        carry_over(&mut tree, &parse(before), parse(after));
+        carry_over(&mut tree, before.as_bytes(), after.as_bytes()).unwrap();
         assert_eq!(tree, parse(expected));
     }
 
@@ -104,5 +159,28 @@ mod tests {
     fn another_type_replaces_what_was_there() {
         check(r#"{"a":{"b":1}}"#, r#"{"a":{"b":1}}"#, r#"{"a":"text"}"#, r#"{"a":"text"}"#);
         check(r#"{"a":1}"#, r#"{"a":{"b":1}}"#, r#"{"a":{"b":2}}"#, r#"{"a":{"b":2}}"#);
+    }
+    #[test]
+    fn another_order_is_no_change() {
+        check(
+            r#"{"a":[{"b":1,"c":2,"more":3}]}"#,
+            r#"{"a":[{"b":1,"c":2}],"d":1}"#,
+            r#"{"d":2,"a":[{"c":2,"b":1}]}"#,
+            r#"{"a":[{"b":1,"c":2,"more":3}],"d":2}"#,
+        );
+    }
+
+    #[test]
+    fn names_stay_as_they_are() {
+        check(
+            r#"{"kind":"A","metadata":{"name":"a","managedFields":[1],"labels":{"name":"x"},"uid":"u"},"name":"b"}"#,
+            r#"{"metadata":{"name":"a","labels":{"name":"x"},"uid":"u"},"name":"b"}"#,
+            r#"{"kind":"B","metadata":{"name":"b","namespace":"n","managedFields":[],"labels":{"name":"y"}},"name":"c"}"#,
+            r#"{"kind":"A","metadata":{"name":"a","managedFields":[1],"labels":{"name":"y"},"uid":"u"},"name":"c"}"#,
+        );
+        let metadata = r#"{"metadata":{"name":"a","labels":{}}}"#;
+        check(metadata, metadata, "{}", r#"{"metadata":{"name":"a"}}"#);
+        let after = r#"{"metadata":{"name":"b","annotations":{}}}"#;
+        check(metadata, "{}", after, r#"{"metadata":{"name":"a","labels":{},"annotations":{}}}"#);
     }
 }

@@ -88,8 +88,9 @@ fn carry<V: Version>(tree: &mut Value, before: &[u8], value: &V) {
     if before == after {
         return;
     }
-    if let (Ok(before), Ok(after)) = (json::parse_own(before), json::parse_own(&after)) {
-        carry_over(tree, &before, after);
+    // Both are JSON that was just written.
+    if let Err(error) = carry_over(tree, before, &after) {
+        tracing::error!(%error, "a rule's change is lost");
     }
 }
 

@@ -21,20 +21,25 @@ struct Part<'a> {
     place: Place,
 }
 
+/// The map of an object that a field is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Root,
     Metadata,
     Elsewhere,
 }
 
+impl Place {
+    /// The place of the fields of a field.
+    pub(super) fn inside(self, field: &str) -> Self {
+        if self == Self::Root && field == "metadata" { Self::Metadata } else { Self::Elsewhere }
+    }
+}
+
 impl<'a> Part<'a> {
     fn fields(map: &'a Map, place: Place) -> impl Iterator<Item = (&'a str, Self)> {
         let shown = map.iter().filter(move |(name, _)| place != Place::Metadata || *name != "managedFields");
-        shown.map(move |(name, value)| {
-            let is_metadata = place == Place::Root && name == "metadata";
-            (name, Part { value, place: if is_metadata { Place::Metadata } else { Place::Elsewhere } })
-        })
+        shown.map(move |(name, value)| (name, Part { value, place: place.inside(name) }))
     }
 }
 
