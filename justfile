@@ -35,7 +35,7 @@ demo:
 
 # what requests cost the server; docs/benchmarks.md has a run
 bench *args:
-    cargo build --release -p kindom-server && cargo run --release -p kindom-benches -- {{args}}
+    cargo build --release -p kindom-server --bin kindom --example sails && cargo run --release -p kindom-benches -- {{args}}
 
 # kindom beside kube-apiserver and etcd, both built first (Go, openssl and etcd needed); docs/benchmarks.md has a run
 bench-beside rounds="9":

@@ -87,8 +87,8 @@ pub use entropy::Entropy;
 pub use handle::{AskError, Handle};
 pub use mailbox::Supervised;
 pub use processors::{
-    DEAR, FairQueue, Flow, Lost, NoAnswer, Overloaded, Processors, Run, back, dear, foreign, foreign_future,
-    thread_time, turn,
+    DEAR, FairQueue, Flow, Foreign, Lost, NoAnswer, Overloaded, Processors, Run, back, dear, foreign,
+    foreign_future, thread_time, turn,
 };
 pub use reconciler::Reconciler;
 pub use restart::Policy;

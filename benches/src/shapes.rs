@@ -150,20 +150,6 @@ pub(crate) fn costly_object(singular: &str, name: &str) -> Value {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_what_they_are_called() {
-        let schema = part(7).pointer("/spec/versions/0/schema").unwrap().to_string().len();
-        assert!((8 << 10..10 << 10).contains(&schema), "{schema}");
-        // uid, timestamps, generation and resourceVersion come on top.
-        let object = widget("widget-000001", 3).to_string().len();
-        assert!((850..950).contains(&object), "{object}");
-    }
-}
-
 /// The collection of the objects of the example's typed kind.
 pub(crate) const SLOOPS: &str = "/apis/sails.example.com/v1beta1/namespaces/default/sloops";
 
@@ -208,4 +194,18 @@ pub(crate) fn raft(name: &str) -> Value {
     raft["metadata"]["finalizers"] = json!(["sails.example.com/berth"]);
     raft["spec"]["keeper"] = json!("kubernetes-admin");
     raft
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_what_they_are_called() {
+        let schema = part(7).pointer("/spec/versions/0/schema").unwrap().to_string().len();
+        assert!((8 << 10..10 << 10).contains(&schema), "{schema}");
+        // uid, timestamps, generation and resourceVersion come on top.
+        let object = widget("widget-000001", 3).to_string().len();
+        assert!((850..950).contains(&object), "{object}");
+    }
 }

@@ -39,7 +39,7 @@ use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
 use crate::response::Response;
-use crate::route::{deprecated, find, look_up, nothing_there, subresource_served};
+use crate::route::{Found, deprecated, find, look_up, nothing_there, subresource_served};
 use crate::state::{LATE, REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
@@ -281,7 +281,7 @@ async fn answer(
                     (error, _) => Err(error.into()),
                 };
             };
-            let call = Call {
+            let mut call = Call {
                 state,
                 request,
                 query,
@@ -295,12 +295,19 @@ async fn answer(
                 share,
                 token_in_protocol,
             };
+            if matches!(call.endpoint_server(), Some(EndpointServer::Own)) {
+                // Those of its steps that do not end are held against it, and not against the type.
+                let (group, resource) = (&info.resource.group, &info.resource.resource);
+                call.flow = state.flow(&call.user, (group, resource, &info.subresource));
+            }
+            let flow = call.flow;
             with_deprecation(&call, allowed(&call))?;
-            if call.endpoint_server().is_some() {
+            let permit =
+                permit.filter(|_| call.endpoint_server().is_none() || !forward::has_no_end(asked_info));
+            if matches!(call.endpoint_server(), Some(EndpointServer::Webhook(_))) {
                 // Boxed, as above.
                 let sent = SentOn { state, asked, peer, user: Arc::clone(&call.user) };
-                let (answer, share) = Box::pin(served_by_program(call, sent, payload)).await?;
-                let permit = permit.filter(|_| !forward::has_no_end(asked_info));
+                let (answer, share) = Box::pin(served_elsewhere(call, sent, payload)).await?;
                 return match answer.upgraded() {
                     Ok(upgraded) => Ok(upgraded),
                     Err(answer) => delivered(answer, permit, held, &share, false),
@@ -401,27 +408,29 @@ async fn authorized(
     }
 }
 
+/// The call once more, if what it was looked up by was a guess: no store refuses what a program does.
+async fn certain(call: &Call<'_>) -> Result<Option<(Found, Knowledge)>, Failure> {
+    match call.knowledge {
+        Knowledge::Guess => call.look_up_again().await.map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// The answer of the program that serves a subresource, of an object that is there; and the memory of the request's connection.
-async fn served_by_program(
+async fn served_elsewhere(
     call: Call<'_>,
     sent: SentOn<'_>,
     payload: Payload,
 ) -> Result<(Forwarding, Share), Failure> {
-    // The declaration has to be the present one, as no store refuses what is sent on.
-    let call = match call.knowledge {
-        Knowledge::Guess => {
-            let ((handle, spec), knowledge) = call.look_up_again().await?;
-            Call { handle, spec, knowledge, ..call }
-        }
-        _ => call,
+    let call = match certain(&call).await? {
+        Some(((handle, spec), knowledge)) => Call { handle, spec, knowledge, ..call },
+        None => call,
     };
     allowed(&call)?;
-    let server = call.endpoint_server().ok_or(RequestError::NotFound)?;
-    let (info, state) = (call.info, call.state);
-    let EndpointServer::Webhook(program) = server else {
-        let answer = connect::connect(&call, payload).await?;
-        return Ok((Forwarding::of(answer), call.share.clone()));
+    let Some(EndpointServer::Webhook(program)) = call.endpoint_server() else {
+        return Err(RequestError::NotFound.into());
     };
+    let (info, state) = (call.info, call.state);
     if websocket::is_wanted(call.request) && info.verb != Verb::Create {
         // Whoever may only read must not write by a connection that becomes another (`AuthorizePodWebsocketUpgradeCreatePermission`).
         let attributes = Attributes::Resource {
@@ -633,7 +642,24 @@ fn allowed(call: &Call<'_>) -> Result<(), Failure> {
     }
 }
 
+/// The answer of the program's own handler of a subresource.
+async fn handled(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    let again = certain(call).await?.map(|((handle, spec), knowledge)| {
+        let (user, share) = (Arc::clone(&call.user), call.share.clone());
+        Call { user, handle, spec, knowledge, share, ..*call }
+    });
+    let call = again.as_ref().unwrap_or(call);
+    allowed(call)?;
+    match call.endpoint_server() {
+        Some(EndpointServer::Own) => connect::connect(call, received).await,
+        _ => Err(RequestError::NotFound.into()),
+    }
+}
+
 async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    if matches!(call.endpoint_server(), Some(EndpointServer::Own)) {
+        return Box::pin(handled(call, received)).await;
+    }
     let Some(body) = received else { return answer_read(call).await };
     // Each is boxed: the futures of writes are large, and a read would be moved with room for one.
     match (call.info.verb, call.subresource()) {

@@ -156,11 +156,6 @@ pub(crate) struct Forwarding {
 }
 
 impl Forwarding {
-    /// An answer that was made here.
-    pub(crate) fn of(response: Response) -> Self {
-        Self { response, is_upgrade: false }
-    }
-
     /// The answer of an upgraded connection, as actix-web sends it; or the response of any other.
     pub(crate) fn upgraded(self) -> Result<HttpResponse, Response> {
         if !self.is_upgrade {

@@ -9,31 +9,29 @@ use kindom_resource_actor::{ResourceHandle, WriteError, WriteOptions};
 
 use crate::aggregate::Pieces;
 
+/// Answers the requests for a subresource. It may panic, and it may take for ever.
+pub type Handler =
+    Arc<dyn Fn(HandlerRequest) -> BoxFuture<'static, Result<HandlerAnswer, HandlerError>> + Send + Sync>;
+
 /// The handlers of a program.
 pub trait Handlers: Send + Sync {
-    /// The one of a subresource of what a registration defines; `None` if the program has none.
-    fn find(&self, registration: &str, subresource: &str) -> Option<Arc<dyn Handler>>;
-}
-
-/// Answers the requests for a subresource.
-pub trait Handler: Send + Sync {
-    /// Answers one. It may panic, and it may take for ever.
-    fn handle(&self, request: Handled) -> BoxFuture<'static, Result<Answered, HandlerError>>;
+    /// The handler of a subresource, of the type that a registration defines; `None` if the program does not serve that.
+    fn find(&self, registration: &str, subresource: &str) -> Option<Handler>;
 }
 
 /// A request for a subresource of an object that is there. Its user is authenticated and may make it.
-pub struct Handled {
+pub struct HandlerRequest {
     /// `create`, `delete`, `get`, `patch` or `update`.
     pub verb: &'static str,
-    /// The version that the path names.
-    pub version: String,
     /// The namespace of the object; none at cluster scope.
     pub namespace: Option<String>,
     /// The name of the object.
     pub name: String,
-    /// The object in that version, as it was after the request came.
+    /// The object in the storage version, as it was after the request came.
     pub object: Value,
-    /// The path behind the subresource as it stands in the request, without its first `/`; empty if it ends there.
+    /// The storage version.
+    pub version: String,
+    /// The path behind the subresource, decoded, without its first `/`; empty if it ends there.
     pub path: String,
     /// The parameters of the query, decoded.
     pub parameters: Vec<(String, String)>,
@@ -48,17 +46,19 @@ pub struct Handled {
 }
 
 /// The answer of a handler.
-pub struct Answered {
+pub struct HandlerAnswer {
     /// 200 to 599.
     pub code: u16,
     /// `application/json`
     pub content_type: String,
+    /// Warnings for the client.
+    pub warnings: Vec<String>,
     /// The content.
-    pub content: AnsweredContent,
+    pub content: HandlerContent,
 }
 
 /// The content of an answer.
-pub enum AnsweredContent {
+pub enum HandlerContent {
     /// All of it.
     Whole(Bytes),
     /// Sent as it comes. An error cuts the connection.
@@ -69,14 +69,15 @@ pub enum AnsweredContent {
 #[derive(Debug)]
 pub enum HandlerError {
     /// It says why.
-    Refused(Refusal),
+    Refused(HandlerRefusal),
     /// A change of the object was refused or failed.
     Write(Box<WriteError>),
 }
 
 /// A refusal, as a `metav1.Status` has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct HandlerRefusal {
     /// 400 to 599.
     pub code: u16,
     /// For programs: `Conflict`.

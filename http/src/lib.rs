@@ -80,7 +80,9 @@ pub use app::Config;
 pub use collector::Collector;
 pub use error::RequestError;
 pub use fallback::{Delegated, DelegatedAnswer, Fallback};
-pub use handlers::{Answered, AnsweredContent, Handled, Handler, HandlerError, Handlers, Refusal};
+pub use handlers::{
+    Handler, HandlerAnswer, HandlerContent, HandlerError, HandlerRefusal, HandlerRequest, Handlers,
+};
 pub use in_flight::InFlightMax;
 pub use metrics::{CertificateEnds, HostMetrics, ReviewMetrics, WebhookMetrics};
 pub use server::{Credentials, Running, ServeError, StopHandle, serve};

@@ -78,8 +78,8 @@ pub struct ResourceRequest {
     pub name: String,
     /// Empty if the path has none.
     pub subresource: String,
-    /// `true` if the path goes on behind the subresource.
-    pub goes_on: bool,
+    /// The path behind the subresource, decoded, without its first `/`; none if it ends there.
+    pub rest: Option<String>,
 }
 
 /// The meaning of a request's path and method.
@@ -159,7 +159,7 @@ impl RequestInfo {
             namespace: namespace.to_owned(),
             name,
             subresource: part(2).to_owned(),
-            goes_on: parts.len() > 3,
+            rest: parts.get(3..).filter(|rest| !rest.is_empty()).map(|rest| rest.join("/")),
         }))
     }
 }
@@ -272,7 +272,7 @@ mod tests {
                 if r.namespace.is_empty() { String::new() } else { format!(" in {}", r.namespace) },
                 if r.name.is_empty() { String::new() } else { format!(" named {}", r.name) },
                 if r.subresource.is_empty() { String::new() } else { format!(" sub {}", r.subresource) },
-                if r.goes_on { " …" } else { "" },
+                r.rest.map(|rest| format!(" … {rest}")).unwrap_or_default(),
             ),
             Err(e) => format!("error: {e}"),
         };

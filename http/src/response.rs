@@ -14,7 +14,7 @@ use futures::stream::{BoxStream, Stream, StreamExt as _};
 use crate::cost::WHOLE_BYTES_MAX;
 
 /// The most bytes that are handed to a connection at once.
-const SLICE_BYTES: usize = 64 << 10;
+pub(crate) const SLICE_BYTES: usize = 64 << 10;
 
 /// A response, or the beginning of one.
 pub(crate) struct Response {

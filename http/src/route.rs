@@ -64,7 +64,7 @@ pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failu
         return Err(if built_in { RequestError::NoSuchResource } else { RequestError::NotFound }.into());
     }
     // Upstream ignores the rest of a path behind a subresource of a registered type.
-    let beyond = info.goes_on && found.1.is_typed();
+    let beyond = info.rest.is_some() && found.1.is_typed();
     if beyond || (!info.subresource.is_empty() && !subresource_served(&found.1, info)) {
         // The handler of registered types takes any path for an object's and finds no such part of it.
         return Err(match built_in {

@@ -13,7 +13,7 @@ use kindom_storage::StorageError;
 
 use crate::RequestError;
 use crate::authn::{Denial, Refused, Unreviewed, sanitized};
-use crate::handlers::Refusal;
+use crate::handlers::HandlerRefusal;
 
 /// The reason why a request fails, with the details that its Status needs.
 #[derive(Debug)]
@@ -112,6 +112,7 @@ impl Failure {
                 WriteError::Plan(PlanError::Invalid { errors, .. }) => errors.bytes(),
                 _ => 0,
             },
+            Self::Status(status) => status.message.len(),
             _ => 0,
         }
     }
@@ -465,8 +466,8 @@ pub(crate) fn namespaces_are_the_hosts(resource: GroupResource, name: &str) -> F
 }
 
 /// The refusal of a program that serves a subresource.
-pub(crate) fn refused_by_program(resource: &GroupResource, name: &str, refusal: Refusal) -> Failure {
-    let Refusal { code, reason, message } = refusal;
+pub(crate) fn refused_by_program(resource: &GroupResource, name: &str, refusal: HandlerRefusal) -> Failure {
+    let HandlerRefusal { code, reason, message } = refusal;
     let details = Details {
         name: name.into(),
         group: resource.group.clone(),
@@ -491,8 +492,8 @@ pub(crate) fn no_replicas(path: &str) -> Failure {
     ))))
 }
 
-/// Of a program's handler that failed; the object of the event that ends a watch whose store failed, or in whose place an unreadable
-/// object would stand.
+/// A failure of the server's own: of a program's handler, or in the event that ends a watch whose store failed or that meets an
+/// unreadable object.
 pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
     Status::internal_error(error)
 }

@@ -71,7 +71,7 @@ pub struct Endpoint {
 pub enum EndpointServer {
     /// Another one, at this address, which has to prove who it is: requests are sent on to it as they come (S-37).
     Webhook(Arc<WebhookClient>),
-    /// The one whose kind it is (B-52).
+    /// The program that is compiled with the kind (B-52).
     Own,
 }
 
@@ -131,6 +131,8 @@ enum Verb {
 }
 
 impl Verb {
+    const ALL: [Self; 5] = [Self::Create, Self::Delete, Self::Get, Self::Patch, Self::Update];
+
     fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -142,15 +144,71 @@ impl Verb {
     }
 }
 
+/// # Errors
+/// The name cannot be one, or is that of another sort of subresource.
+fn named(name: &str) -> Result<SubresourceName, String> {
+    if Subresource::OF_REGISTRATIONS.iter().any(|own| own.name() == name) {
+        return Err(format!("{name} is declared in spec.versions"));
+    }
+    SubresourceName::new(name).ok_or_else(|| {
+        let most = SubresourceName::BYTES_MAX;
+        format!("{name:?} must be at most {most} lower-case letters, digits and '-'")
+    })
+}
+
+fn is_of_program(declared: &Value) -> bool {
+    declared.get("program").and_then(Value::as_bool) == Some(true)
+}
+
+/// The declarations in an annotation's text of those that the program of the kind serves.
+#[must_use]
+pub fn of_program(text: Option<&str>) -> Map {
+    let mut declared = all(text);
+    declared.retain(|_, declared| is_of_program(declared));
+    declared
+}
+
+/// The text of an annotation in which the program's declarations are those of `program`, and all others are as they were; `None` for
+/// an annotation without declarations. A text in which nothing changes stays as it is written.
+#[must_use]
+pub fn with_program(text: Option<&str>, program: &Map) -> Option<String> {
+    if of_program(text) == *program {
+        return text.map(str::to_owned);
+    }
+    let mut declared = all(text);
+    declared.retain(|_, declared| !is_of_program(declared));
+    for (name, of_program) in program.iter() {
+        declared.insert(name, of_program.clone());
+    }
+    (!declared.is_empty()).then(|| Value::from(declared).to_string())
+}
+
+/// The declarations in an annotation's text; none in one that cannot be read.
+fn all(text: Option<&str>) -> Map {
+    match text.map(|text| json::parse(text.as_bytes())) {
+        Some(Ok(Value::Object(declared))) => declared,
+        _ => Map::new(),
+    }
+}
+
+/// The mistake in the name and the verbs of an endpoint that a program serves.
+#[must_use]
+pub fn mistake_of_endpoint(name: &str, verbs: &[&str]) -> Option<String> {
+    let known = |verb: &&str| Verb::ALL.iter().any(|known| known.name() == *verb);
+    let unknown = verbs.iter().find(|verb| !known(verb));
+    match (named(name), unknown, verbs.is_empty()) {
+        (Err(why), ..) => Some(format!("its subresource {why}")),
+        (Ok(_), Some(verb), _) => {
+            Some(format!("its subresource {name} has the verb {verb:?}, which is none of subresources"))
+        }
+        (Ok(_), None, true) => Some(format!("its subresource {name} has no verb")),
+        (Ok(_), None, false) => None,
+    }
+}
+
 impl Declaration {
     fn parse(name: &str, declared: &Value) -> Result<Self, String> {
-        let subresource = SubresourceName::new(name).ok_or_else(|| {
-            let most = SubresourceName::BYTES_MAX;
-            format!("{name:?} must be at most {most} lower-case letters, digits and '-'")
-        })?;
-        if Subresource::OF_REGISTRATIONS.iter().any(|own| own.name() == name) {
-            return Err(format!("{name} is declared in spec.versions"));
-        }
+        let subresource = named(name)?;
         if !declared.nests_within(DEPTH_MAX) {
             return Err(format!("{name}: must nest at most {DEPTH_MAX} levels deep"));
         }
@@ -449,7 +507,9 @@ impl DeclaredSubresources {
     fn parse(text: &str) -> Result<Self, String> {
         let tree = json::parse(text.as_bytes()).map_err(|error| format!("must be JSON: {error}"))?;
         let map = tree.as_object().ok_or("must be a map of names and declarations")?;
-        if map.len() > SUBRESOURCES_MAX {
+        // Nobody's declarations take the places of the program's.
+        let of_program = map.iter().filter(|(_, declared)| is_of_program(declared)).count();
+        if of_program.max(map.len() - of_program) > SUBRESOURCES_MAX {
             return Err(format!("must have at most {SUBRESOURCES_MAX} subresources"));
         }
         map.iter()
@@ -539,5 +599,51 @@ impl DeclaredSubresources {
             .iter()
             .find(|declared| declared.name == name && declared.is_in(version))
             .map(|declared| &declared.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_of_others_stay_beside_the_programs() {
+        let ours = r#"{"hoist":{"program":true,"verbs":["get"]}}"#;
+        let program = of_program(Some(ours));
+        let check = |text: Option<&str>, expected: Option<&str>| {
+            assert_eq!(with_program(text, &program).as_deref(), expected);
+        };
+        check(None, Some(ours));
+        check(Some("no JSON"), Some(ours));
+        check(Some(r#"{"hoist":{"writes":[".spec.a"]},"old":{"program":true}}"#), Some(ours));
+        let both = r#"{"a":{"program":false,"reads":[".x"]},"hoist":{"program":true,"verbs":["get"]}}"#;
+        check(Some(r#"{"a":{"program":false,"reads":[".x"]}}"#), Some(both));
+        let as_written = both.replace(':', " : ");
+        check(Some(&as_written), Some(&as_written));
+        assert_eq!(with_program(Some(ours), &Map::new()), None);
+        assert_eq!(with_program(Some("no JSON"), &Map::new()).as_deref(), Some("no JSON"));
+    }
+
+    #[test]
+    fn a_programs_declarations_are_not_counted_among_others() {
+        let others: Vec<String> =
+            (0..SUBRESOURCES_MAX).map(|n| format!(r#""a{n}":{{"reads":[".x"]}}"#)).collect();
+        let parse = |more: &str| DeclaredSubresources::parse(&format!("{{{},{more}}}", others.join(",")));
+        assert!(parse(r#""hoist":{"program":true}"#).is_ok());
+        assert!(parse(r#""more":{"reads":[".x"]}"#).is_err());
+    }
+
+    #[test]
+    fn an_endpoint_of_a_program_has_a_name_and_verbs() {
+        assert_eq!(mistake_of_endpoint("hoist", &["get", "create"]), None);
+        for (name, verbs, why) in [
+            ("Hoist", &["get"][..], "its subresource \"Hoist\" must be"),
+            ("scale", &["get"], "its subresource scale is declared in spec.versions"),
+            ("hoist", &["list"], "its subresource hoist has the verb \"list\""),
+            ("hoist", &[], "its subresource hoist has no verb"),
+        ] {
+            let mistake = mistake_of_endpoint(name, verbs).unwrap();
+            assert!(mistake.starts_with(why), "{mistake}");
+        }
     }
 }

@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout_at};
 use pool::{Boxed, Left, Meta, POLLED, ProcessorPool};
 
 pub use queue::{FairQueue, Flow};
-pub use worker::{foreign, foreign_future};
+pub use worker::{Foreign, foreign, foreign_future};
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
@@ -229,9 +229,10 @@ pub async fn turn(cost: Duration) {
     }
 }
 
-/// Says that the request goes on with a wait: it leaves the pool, if it is there, so that its caller's thread is woken and not two.
+/// Says that the request goes on with a wait: it leaves the pool, if it is there, so that its caller's thread is woken and not two. One
+/// that waits within a [`foreign_future`] stays.
 pub async fn back() {
-    let mut is_back = false;
+    let mut is_back = worker::is_in_step();
     poll_fn(|cx| {
         if is_back {
             return Poll::Ready(());

@@ -148,7 +148,7 @@ async fn a_foreign_future_goes_on_in_the_pool() {
     let pool = Processors::new(1).unwrap();
     let here = || std::thread::current().name().unwrap_or_default().to_owned();
     let request = pool.run(flow(1, 1), async move {
-        foreign_future(&"a test".into(), async {
+        foreign_future(&"a test".into(), async move {
             let first = here();
             back().await;
             tokio::task::yield_now().await;
@@ -175,6 +175,65 @@ async fn a_foreign_future_goes_on_in_the_pool() {
     assert!(blocked.await.unwrap());
     drop(release);
     assert_eq!(stuck.await.unwrap(), Ok(Ok(true)));
+    pool.shutdown();
+}
+
+/// Does something when it is dropped.
+struct Dropped<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Dropped<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A future that is given up may panic or block once more, when it is dropped; so may a value that is dropped elsewhere.
+#[tokio::test]
+async fn what_is_given_up_hurts_nobody() {
+    let pool = Processors::new(1).unwrap();
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let (release, held) = mpsc::channel::<()>();
+    let endless = |at_the_end: Box<dyn FnMut() + Send>| {
+        let request = async move {
+            dear(DEAR).await?;
+            let kept = Dropped(at_the_end);
+            foreign_future(&"a test".into(), async move {
+                let _kept = kept;
+                std::future::pending::<()>().await;
+            })
+            .await
+        };
+        pool.run(flow(1, 7), request).within(Instant::now() + DEAR * 20)
+    };
+    let tell = ended.clone();
+    let bug = Box::new(move || {
+        tell.send(thread()).unwrap();
+        panic!("a bug in a destructor");
+    });
+    assert_eq!(endless(bug).await, Err(NoAnswer::Late));
+    assert!(ends.recv().await.flatten().unwrap().starts_with("processor-"));
+    let tell = ended.clone();
+    let blocks = Box::new(move || {
+        tell.send(thread()).unwrap();
+        let _ = held.recv();
+    });
+    assert_eq!(endless(blocks).await, Err(NoAnswer::Late));
+    ends.recv().await.unwrap();
+    // Both threads are at work for others.
+    let (others, blocked) = block(&pool, flow(1, 1)).await;
+    let short = pool.run(flow(1, 2), async { dear(DEAR).await.is_ok() });
+    assert_eq!(short.await, Ok(true));
+    drop(others);
+    assert!(blocked.await.unwrap());
+    drop(release);
+
+    let (tell, here) = (ended.clone(), std::thread::current().id());
+    let value = Dropped(move || {
+        tell.send(Some((std::thread::current().id() == here).to_string())).unwrap();
+        panic!("a bug in a destructor");
+    });
+    drop(Foreign::new(&"a test".into(), value));
+    assert_eq!(ends.recv().await.flatten().as_deref(), Some("false"));
     pool.shutdown();
 }
 

@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::pool::POLLED;
+use super::pool::{POLLED, ProcessorPool};
 use super::{Overloaded, sent_to_pool};
 
 /// The longest that a foreign step may take before another thread comes in the place of its own.
@@ -72,7 +73,7 @@ impl Worker {
         let mut step = self.step.lock();
         let kind = match &*step {
             Step::Since(began, kind, name) if began.elapsed() >= FOREIGN_MAX => {
-                tracing::error!(%name, "a rule takes too long: its thread is written off until it ends");
+                tracing::error!(%name, "a step of the program takes too long: its thread is written off until it ends");
                 *kind
             }
             _ => return None,
@@ -102,7 +103,7 @@ impl Worker {
             match *step {
                 Step::Ended => break,
                 Step::WrittenOff(_) => {
-                    tracing::error!("a thread is left behind, as a rule of a kind does not end");
+                    tracing::error!("a thread is left behind, as a step of the program does not end");
                     return;
                 }
                 Step::None | Step::Since(..) => drop(self.ended.wait_for(&mut step, FOREIGN_MAX)),
@@ -116,7 +117,7 @@ impl Worker {
     }
 
     fn is_in_step(&self) -> bool {
-        matches!(*self.step.lock(), Step::Since(..))
+        matches!(*self.step.lock(), Step::Since(..) | Step::WrittenOff(_))
     }
 
     fn set(&self, to: Step) {
@@ -136,21 +137,65 @@ impl Drop for EndOfStep<'_> {
     }
 }
 
-/// A future of code that is not ours: each time that it goes on is a [`foreign`] step, in the pool.
+/// A value of code that is not ours, such as a future: its destructor may panic, and it may take for ever. It runs as a [`foreign`] step
+/// where the value is dropped in the pool, and on a thread for what blocks everywhere else.
+pub struct Foreign<T: Send + 'static> {
+    name: Arc<str>,
+    value: Option<T>,
+}
+
+impl<T: Send + 'static> Foreign<T> {
+    /// Looks after this value; `name` says in the log whose it is.
+    pub fn new(name: &Arc<str>, value: T) -> Self {
+        Self { name: Arc::clone(name), value: Some(value) }
+    }
+
+    /// The value, which its user looks after from now on.
+    #[must_use]
+    pub fn into_inner(mut self) -> Option<T> {
+        self.value.take()
+    }
+}
+
+impl<T: Send + 'static> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        let Some(value) = self.value.take() else { return };
+        // The hook has logged a panic.
+        let end = move || drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
+        match (Place::here(), Handle::try_current()) {
+            (Some(place), _) => place.step(&self.name, end),
+            (None, Ok(runtime)) => drop(runtime.spawn_blocking(end)),
+            (None, Err(_)) => end(),
+        }
+    }
+}
+
+/// A future of code that is not ours: each time that it goes on, and when it is dropped, is a [`foreign`] step in the pool.
 ///
 /// # Errors
-/// [`Overloaded`], as for such a step.
-pub async fn foreign_future<F: Future>(name: &Arc<str>, future: F) -> Result<F::Output, Overloaded> {
-    let mut future = pin!(future);
+/// [`Overloaded`], as for such a step; only before it begins.
+pub async fn foreign_future<F>(name: &Arc<str>, future: F) -> Result<F::Output, Overloaded>
+where
+    F: Future + Send + 'static,
+{
+    let mut future = Foreign::new(name, Box::pin(future));
+    let mut has_begun = false;
     poll_fn(|cx| {
-        // It may have left the pool by a wait of its own.
+        // A wait of its own may have left the pool.
         if sent_to_pool() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        match foreign(name, || future.as_mut().poll(cx)) {
-            Ok(polled) => polled.map(Ok),
-            Err(overloaded) => Poll::Ready(Err(overloaded)),
+        let place = Place::here();
+        if !std::mem::replace(&mut has_begun, true)
+            && let Some(Err(overloaded)) = place.as_ref().map(Place::admit)
+        {
+            return Poll::Ready(Err(overloaded));
+        }
+        let Some(future) = future.value.as_mut() else { return Poll::Pending };
+        match place {
+            Some(place) => place.step(name, || future.as_mut().poll(cx)).map(Ok),
+            None => future.as_mut().poll(cx).map(Ok),
         }
     })
     .await
@@ -162,18 +207,53 @@ pub async fn foreign_future<F: Future>(name: &Arc<str>, future: F) -> Result<F::
 /// # Errors
 /// [`Overloaded`]: too many such steps of the request's kind do not end. A request that was admitted before gets it, too.
 pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overloaded> {
-    let worker = WORKER.with_borrow(Clone::clone);
-    let polled =
-        POLLED.with_borrow(|polled| Some((Arc::clone(&polled.as_ref()?.shared), polled.as_ref()?.flow.kind)));
-    let (Some(worker), Some((pool, kind))) = (worker, polled) else { return Ok(step()) };
-    if worker.is_in_step() {
-        // A part of the one that is looked after.
+    let Some(place) = Place::here() else { return Ok(step()) };
+    if place.worker.is_in_step() {
+        // The outer step is watched already.
         return Ok(step());
     }
-    pool.admit_foreign(kind)?;
-    worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
-    let _end = EndOfStep(&worker);
-    pool.oversee();
-    drop(pool);
-    Ok(step())
+    place.admit()?;
+    Ok(place.step(name, step))
+}
+
+/// True within a foreign step.
+pub(super) fn is_in_step() -> bool {
+    Place::here().is_some_and(|place| place.worker.is_in_step())
+}
+
+/// The thread of the pool that this is, and the request that it polls.
+struct Place {
+    worker: Arc<Worker>,
+    pool: Arc<ProcessorPool>,
+    kind: u64,
+}
+
+impl Place {
+    /// None outside the pool.
+    fn here() -> Option<Self> {
+        // A thread that ends may have no such variables any more.
+        let worker = WORKER.try_with(|worker| worker.borrow().clone()).ok().flatten()?;
+        let polled = POLLED.try_with(|polled| {
+            polled.borrow().as_ref().map(|polled| (Arc::clone(&polled.shared), polled.flow.kind))
+        });
+        let (pool, kind) = polled.ok().flatten()?;
+        Some(Self { worker, pool, kind })
+    }
+
+    fn admit(&self) -> Result<(), Overloaded> {
+        self.pool.admit_foreign(self.kind)
+    }
+
+    /// Makes the step, which is watched.
+    fn step<T>(self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
+        let Self { worker, pool, kind } = self;
+        if worker.is_in_step() {
+            return step();
+        }
+        worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
+        let _end = EndOfStep(&worker);
+        pool.oversee();
+        drop(pool);
+        step()
+    }
 }

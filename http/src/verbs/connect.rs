@@ -1,64 +1,87 @@
 //! Any request for a subresource that the program of a kind answers itself (B-52); upstream's verb for such ones is CONNECT.
 //!
-//! **Flow.** The body is read as a whole, and the object as it is now; both go to the [`Handler`](crate::handlers::Handler).
+//! **Flow.** The object as it is now and the body as a whole go to the [`Handler`](crate::handlers::Handler). What it streams comes from
+//! the pool through a channel.
 //!
-//! **Guarantees.** A handler runs in the pool of processors, and each of its steps is a foreign one (`kindom_actor_kit::foreign`): one that
-//! blocks costs its thread, one that panics its own request. Unless its subresource is one whose answers have no end, it is given
-//! up at the request's deadline.
+//! **Guarantees.** The code of a handler runs in the pool of processors, its destructors included, and each step of it is a foreign one
+//! (`kindom_actor_kit::foreign`): one that blocks costs its thread, one that panics its own request. The request's deadline ends it, and
+//! also a stream, unless that is one of upstream's long-running ones.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use actix_web::dev::Payload;
 use actix_web::http::header;
 use bytes::Bytes;
 use futures::future::FutureExt as _;
 use futures::stream::{StreamExt as _, unfold};
-use kindom_actor_kit::{DEAR, Flow, Processors, dear, foreign_future};
-use kindom_api::Value;
+use kindom_actor_kit::{DEAR, Flow, Foreign, Processors, Run, dear, foreign, foreign_future};
+use kindom_api::field;
 use kindom_objects::render;
 use kindom_resource_actor::{Knowledge, ReadError, WriteOptions};
-use tokio::time::Instant;
+use tokio::sync::mpsc;
 
 use crate::RequestError;
 use crate::aggregate::Pieces;
-use crate::body::{Received, plain};
+use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::cost;
 use crate::forward::{flushed, has_no_end_of, until};
-use crate::handlers::{Answered, AnsweredContent, Handled, HandlerError};
+use crate::handlers::{HandlerAnswer, HandlerContent, HandlerError, HandlerRequest};
 use crate::query;
-use crate::response::{Builder, Response};
-use crate::state::{LATE, REQUEST_TIMEOUT};
+use crate::request_info::Verb;
+use crate::respond::start;
+use crate::response::{Response, SLICE_BYTES};
 use crate::status::{Failure, internal, refused_by_program};
 use crate::verbs::get;
-use crate::writing::options;
+use crate::warning::warning_headers;
+use crate::writing::{check_extensions, options};
+
+/// The most pieces of a stream that wait for the connection.
+const PIECES: usize = 2;
 
 /// The answer of the program's own handler.
-pub(crate) async fn connect(call: &Call<'_>, payload: Payload) -> Result<Response, Failure> {
-    let (state, info, spec) = (call.state, call.info, Arc::clone(&call.spec));
-    let resource = call.resource();
+pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    let (info, resource) = (call.info, call.resource());
     let registration = format!("{}.{}", resource.resource, resource.group);
-    let handler = state.handlers.as_ref().and_then(|all| all.find(&registration, &info.subresource));
+    let handlers = call.state.handlers.as_ref();
+    let handler = handlers.and_then(|handlers| handlers.find(&registration, &info.subresource));
     let handler = handler.ok_or_else(|| {
         let (resource, subresource) = (&resource.resource, &info.subresource);
         RequestError::Unavailable(format!("this server's program does not serve {resource}/{subresource}"))
     })?;
-    let query = query::WriteOptions::for_update(call.query)?;
-    let received = Received::read(call, payload, state.bounds.budget.begin(&call.share)).await;
-    let object = get::latest(call).await?;
-    let request = Handled {
+    let query = match info.verb {
+        Verb::Get => query::WriteOptions::default(),
+        _ => query::WriteOptions::for_update(call.query)?,
+    };
+    check_extensions(call, &query)?;
+    let stored = get::latest(call).await?;
+    dear(DEAR + cost::parse(stored.json().len())).await?;
+    let body = match received {
+        Some(received) => Some(plain_body(call, received).await?),
+        None => None,
+    };
+    // Hooks see the hub, and the storage version is nearest to it.
+    let version = call.spec.storage().ok_or(RequestError::NotFound)?;
+    let name: Arc<str> = format!("{}{}", call.spec.prefix, info.subresource).into();
+    // The program's conversion may be needed for it.
+    let object = foreign(&name, || render::decode(&call.spec, version, &stored))?;
+    let object = object.map_err(|why| call.read_failure(ReadError::from(why)))?;
+    let mut held = call.state.bounds.budget.begin(&call.share);
+    held.grow(field::bytes(&object))?;
+    drop(stored);
+    let request = HandlerRequest {
         verb: info.verb.as_str(),
-        version: info.resource.version.clone(),
         namespace: call.namespace().map(str::to_owned),
         name: info.required_name()?.to_owned(),
-        object: Value::Null,
-        path: behind(call.request.path(), call.namespace().is_some()),
+        object,
+        version: version.name.clone(),
+        path: info.rest.clone().unwrap_or_default(),
         parameters: call.query.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         content_type: call.header(header::CONTENT_TYPE).to_owned(),
-        body: Bytes::new(),
+        body: body.as_ref().map(|body| body.bytes()).unwrap_or_default(),
         handle: call.handle.clone(),
-        // The state that the type was looked up on may be older than the handler's change.
+        // What a handler changes is not what the client wrote: its length says nothing about the cost of the type's writes, and nobody
+        // who judges writes is asked.
         options: WriteOptions {
             knowledge: Knowledge::Latest,
             admission: None,
@@ -66,95 +89,125 @@ pub(crate) async fn connect(call: &Call<'_>, payload: Payload) -> Result<Respons
             ..options(call, &query, &[])
         },
     };
-    let name = request.name.clone();
-    let (encoding, bytes_max) = (call.header(header::CONTENT_ENCODING).to_owned(), state.body_bytes_max);
-    let (of_read, foreign) = (resource.clone(), Arc::clone(&spec.prefix));
-    let handled = async move {
-        dear(DEAR + cost::parse(object.json().len())).await?;
-        // Kept for as long as the handler has the body.
-        let body = plain(received, &encoding, bytes_max).await?;
-        let read = |why: ReadError| Failure::Read(why, of_read.clone());
-        let version = spec.version(&request.version).ok_or(RequestError::NotFound)?;
-        let tree = render::decode(&spec, version, &object).map_err(|why| read(why.into()))?;
-        let options = WriteOptions { bytes: body.len(), ..request.options };
-        let request = Handled { object: tree, body: body.bytes(), options, ..request };
-        let answer = AssertUnwindSafe(async move { handler.handle(request).await }).catch_unwind();
-        foreign_future(&foreign, answer)
-            .await?
-            .map_err(|_| failed("the handler of this subresource panicked; the server's log says where"))
+    let of_answer = Arc::clone(&name);
+    let handled = async move { Foreign::new(&of_answer, handler(request).await) };
+    let handled = foreign_future(&name, AssertUnwindSafe(handled).catch_unwind()).await?;
+    let answer = handled.map_err(|panic| {
+        drop(Foreign::new(&name, panic));
+        failed("the handler of this subresource panicked; the server's log says where")
+    })?;
+    let refused = |error| match error {
+        HandlerError::Write(error) => Failure::Write(error, resource.clone(), call.spec.group_kind()),
+        HandlerError::Refused(refusal) if !(400..600).contains(&refusal.code) => {
+            failed(&format!("the handler of this subresource refused with code {}", refusal.code))
+        }
+        HandlerError::Refused(refusal) => {
+            refused_by_program(&resource, info.required_name().unwrap_or_default(), refusal)
+        }
     };
-    let ran = state.bounds.processors.run(call.flow, handled);
-    let answered: Result<_, Failure> =
-        ran.within(call.deadline.instant() + LATE).await.map_err(RequestError::from)?;
-    match answered? {
-        Ok(answered) => {
-            let is_bare = call.request.method() == "HEAD" || matches!(answered.code, 204 | 304);
-            let has_no_end = has_no_end_of(info);
-            let (processors, prefix) = (state.bounds.processors.clone(), Arc::clone(&call.spec.prefix));
-            written(answered, is_bare, has_no_end, processors, call.flow, prefix)
-        }
-        Err(HandlerError::Write(error)) => Err(Failure::Write(error, resource, call.spec.group_kind())),
-        Err(HandlerError::Refused(refusal)) if !(400..600).contains(&refusal.code) => {
-            Err(failed(&format!("the handler of this subresource refused with code {}", refusal.code)))
-        }
-        Err(HandlerError::Refused(refusal)) => Err(refused_by_program(&resource, &name, refusal)),
+    match answer.into_inner() {
+        Some(Ok(answer)) => written(call, name, answer),
+        Some(Err(error)) => Err(refused(error)),
+        None => Err(failed("the handler of this subresource has no answer")),
     }
-}
-
-/// The path behind the subresource in one such as `/apis/g.io/v1/namespaces/ns/widgets/name/exec/more`.
-fn behind(path: &str, is_namespaced: bool) -> String {
-    let before = if is_namespaced { 8 } else { 6 };
-    let segments = path.split('/').filter(|segment| !segment.is_empty());
-    segments.skip(before).collect::<Vec<_>>().join("/")
 }
 
 fn failed(why: &str) -> Failure {
     Failure::Status(Box::new(internal(why)))
 }
 
-fn written(
-    answered: Answered,
-    is_bare: bool,
-    has_no_end: bool,
-    processors: Processors,
-    flow: Flow,
-    prefix: Arc<str>,
-) -> Result<Response, Failure> {
-    let Answered { code, content_type, content } = answered;
+fn written(call: &Call<'_>, name: Arc<str>, answer: HandlerAnswer) -> Result<Response, Failure> {
+    let HandlerAnswer { code, content_type, warnings, content } = answer;
+    let content = match content {
+        HandlerContent::Whole(bytes) => Ok(bytes),
+        HandlerContent::Pieces(pieces) => Err(Foreign::new(&name, pieces)),
+    };
     if !(200..600).contains(&code) {
         return Err(failed(&format!("the handler of this subresource answered with code {code}")));
     }
-    let mut builder = Builder::new(code);
+    let mut builder = start(code);
     builder.content_type(&content_type);
+    let deprecated = call.version()?.deprecation_warning.clone();
+    let warnings: Vec<String> = deprecated.into_iter().chain(warnings).collect();
+    for warning in warning_headers(&warnings) {
+        builder.append_header((header::WARNING, warning));
+    }
+    let is_bare = call.request.method() == "HEAD" || matches!(code, 204 | 304);
     Ok(match content {
         _ if is_bare => builder.finish(),
-        AnsweredContent::Whole(bytes) => builder.body(bytes),
-        AnsweredContent::Pieces(pieces) => {
-            let pieces = in_pool(pieces, processors, flow, prefix);
-            let deadline = Instant::now() + REQUEST_TIMEOUT;
-            builder.streaming(flushed(if has_no_end { pieces } else { until(deadline, pieces) }))
+        Ok(bytes) => builder.body(bytes),
+        Err(pieces) => {
+            let pieces = streamed(pieces, &call.state.bounds.processors, call.flow, name);
+            let deadline = call.deadline.instant();
+            let pieces = if has_no_end_of(call.info) { pieces } else { until(deadline, pieces) };
+            builder.streaming(flushed(pieces))
         }
     })
 }
 
+/// A stream under way in the pool.
+struct Pumped {
+    run: Option<Run<bool>>,
+    /// True once all of it was sent.
+    is_whole: bool,
+    from: mpsc::Receiver<Result<Bytes, std::io::Error>>,
+    /// The rest of a piece.
+    rest: Bytes,
+}
+
 /// Makes the pieces of an answer in the pool, as a connection's thread does not wait for a program.
-fn in_pool(pieces: Pieces, processors: Processors, flow: Flow, prefix: Arc<str>) -> Pieces {
-    unfold(Some(pieces), move |pieces| {
-        let (processors, prefix) = (processors.clone(), Arc::clone(&prefix));
-        async move {
-            let mut pieces = pieces?;
-            let next = async move {
-                let next = foreign_future(&prefix, AssertUnwindSafe(pieces.next()).catch_unwind()).await;
-                (next, pieces)
-            };
-            let broken = |why: &str| Some((Err(std::io::Error::other(why.to_owned())), None));
-            match processors.run(flow, next).await {
-                Ok((Ok(Ok(piece)), pieces)) => piece.map(|piece| (piece, Some(pieces))),
-                Ok((Ok(Err(_)), _)) => broken("the handler panicked"),
-                Ok((Err(overloaded), _)) => broken(&overloaded.to_string()),
-                Err(lost) => broken(&lost.to_string()),
+fn streamed(pieces: Foreign<Pieces>, processors: &Processors, flow: Flow, name: Arc<str>) -> Pieces {
+    let (to, from) = mpsc::channel(PIECES);
+    let pump = async move {
+        let Some(mut pieces) = pieces.into_inner() else { return false };
+        let sent = async move {
+            while let Some(piece) = pieces.next().await {
+                if to.send(piece).await.is_err() {
+                    return;
+                }
             }
+        };
+        matches!(foreign_future(&name, AssertUnwindSafe(sent).catch_unwind()).await, Ok(Ok(())))
+    };
+    let pumped = Pumped { run: Some(processors.run(flow, pump)), is_whole: false, from, rest: Bytes::new() };
+    unfold(Some(pumped), |pumped| async {
+        let mut pumped = pumped?;
+        match pumped.next().await {
+            Some(Ok(bytes)) => Some((Ok(bytes), Some(pumped))),
+            Some(Err(error)) => Some((Err(error), None)),
+            None => None,
         }
     })
     .boxed()
+}
+
+impl Pumped {
+    async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
+        while self.rest.is_empty() {
+            let piece = match &mut self.run {
+                Some(run) => tokio::select! {
+                    biased;
+                    piece = self.from.recv() => piece,
+                    ended = run => {
+                        (self.run, self.is_whole) = (None, ended == Ok(true));
+                        continue;
+                    }
+                },
+                None => self.from.recv().await,
+            };
+            match piece {
+                Some(Ok(bytes)) => self.rest = bytes,
+                Some(Err(error)) => return Some(Err(error)),
+                // The program has ended it; whether by a bug, its run says.
+                None => {
+                    if let Some(run) = self.run.take() {
+                        self.is_whole = run.await == Ok(true);
+                    }
+                    let broken = || std::io::Error::other("the handler's stream ended by a bug");
+                    return (!self.is_whole).then(|| Err(broken()));
+                }
+            }
+        }
+        Some(Ok(self.rest.split_to(self.rest.len().min(SLICE_BYTES))))
+    }
 }

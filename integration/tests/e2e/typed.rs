@@ -1,6 +1,7 @@
 //! A program with a kind of its own, as a process: the example `sails` of kindom-server.
 
 use kindom_integration::{HarnessError, Server, ServerOptions, tools};
+use serde_json::json;
 
 use crate::support::{CRDS, until, until_gone};
 
@@ -66,7 +67,8 @@ async fn kubectl_works_with_a_kind_of_the_program() {
     until_gone(&server.client().unwrap(), sloops, "argo").await;
 }
 
-/// B-52: kubectl reaches a subresource that the program answers, RBAC-free here; a server without the program says that it has none.
+/// B-52: kubectl reaches a subresource that the program answers, whose declaration nobody else changes; a server without the program says
+/// that it does not serve it.
 #[tokio::test]
 async fn kubectl_reaches_a_subresource_of_the_program() {
     let mut server = with_sloops(ServerOptions::default()).start().await.unwrap();
@@ -85,32 +87,52 @@ async fn kubectl_reaches_a_subresource_of_the_program() {
     let document = client.get("/openapi/v3/apis/sails.example.com/v1beta1").await.unwrap().json();
     let path = "/apis/sails.example.com/v1beta1/namespaces/{namespace}/sloops/{name}/hoist";
     assert_eq!(document["paths"][path]["post"]["x-kubernetes-action"], "connect");
-    // What somebody else has declared stays when the program starts again.
-    let patch = r#"{"metadata":{"annotations":{"kindom.dev/subresources":
-        "{\"keeper\":{\"reads\":[\".spec.keeper\"],\"versions\":[\"v1beta1\"]},\"former\":{\"program\":true}}"}}}"#;
-    server.kubectl(&["patch", "crd", "sloops.sails.example.com", "--type=merge", "-p", patch]).await.unwrap();
-
+    assert_eq!(server.anonymous().unwrap().get(hoist).await.unwrap().status, 403);
+    let declare = async |server: &Server, subresources: &str| {
+        let patch =
+            json!({"metadata": {"annotations": {"kindom.dev/subresources": subresources}}}).to_string();
+        let crd = "sloops.sails.example.com";
+        server.kubectl(&["patch", "crd", crd, "--type=merge", "-p", &patch]).await
+    };
+    let keeper = r#""keeper": {"reads": [".spec.keeper"], "versions": ["v1beta1"]}"#;
+    let ours = r#""hoist": {"program": true, "verbs": ["create", "get"]}"#;
+    for (wrong, why) in [
+        (format!("{{{keeper}}}"), "Forbidden: the program that serves this type is compiled with it"),
+        (
+            format!(r#"{{{keeper}, "hoist": {{"program": true}}}}"#),
+            "Forbidden: the program that serves this type",
+        ),
+        (
+            format!(r#"{{{ours}, "lower": {{"program": true}}}}"#),
+            "Forbidden: the program that serves this type",
+        ),
+    ] {
+        let refused = declare(&server, &wrong).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    // What somebody else has declared stays as it is written when the program starts again.
+    let both = format!("{{{keeper}, {ours}}}");
+    declare(&server, &both).await.unwrap();
+    let declared = async |server: &Server| {
+        let path = r"jsonpath={.metadata.annotations.kindom\.dev/subresources}";
+        server.kubectl(&["get", "crd", "sloops.sails.example.com", "-o", path]).await.unwrap()
+    };
     server.kill9().unwrap();
     let mut server = with_sloops(ServerOptions::default()).succeeding(&server).start().await.unwrap();
-    let declared = server
-        .kubectl(&[
-            "get",
-            "crd",
-            "sloops.sails.example.com",
-            "-o",
-            r"jsonpath={.metadata.annotations.kindom\.dev/subresources}",
-        ])
-        .await
-        .unwrap();
-    let expected = r#"{"hoist":{"program":true,"verbs":["create","get"]},"keeper":{"reads":[".spec.keeper"],"versions":["v1beta1"]}}"#;
-    assert_eq!(declared, expected);
+    assert_eq!(declared(&server).await, both);
     let sails = r#"{"sails":["jib","main","topsail"]}"#;
     assert_eq!(server.kubectl(&["get", "--raw", hoist]).await.unwrap(), sails);
 
     server.kill9().unwrap();
-    let server = ServerOptions::default().succeeding(&server).start().await.unwrap();
+    let mut server = ServerOptions::default().succeeding(&server).start().await.unwrap();
     let refused = server.kubectl(&["get", "--raw", hoist]).await.unwrap_err().to_string();
     assert!(refused.contains("this server's program does not serve sloops/hoist"), "{refused}");
+    declare(&server, &format!(r#"{{{keeper}, "former": {{"program": true}}}}"#)).await.unwrap();
+    server.kill9().unwrap();
+    let server = with_sloops(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    let expected = r#"{"hoist":{"program":true,"verbs":["create","get"]},"keeper":{"reads":[".spec.keeper"],"versions":["v1beta1"]}}"#;
+    assert_eq!(declared(&server).await, expected);
+    assert_eq!(server.kubectl(&["get", "--raw", hoist]).await.unwrap(), sails);
 }
 
 /// B-14, B-20, B-24: kubectl works with each version of a kind; without the program nobody converts.

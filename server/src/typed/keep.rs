@@ -9,7 +9,7 @@ use kindom_api::crd::condition;
 use kindom_api::{Map, Value, json};
 use kindom_codec::yaml::to_yaml;
 use kindom_http::{Handler, Handlers};
-use kindom_objects::declared_subresources::SUBRESOURCES_ANNOTATION;
+use kindom_objects::declared_subresources::{SUBRESOURCES_ANNOTATION, of_program, with_program};
 use kindom_objects::metadata::metadata_mut;
 use kindom_objects::registration::CONVERSION_ANNOTATION;
 use kindom_objects::{PlanError, RuleContext, StoredRegistration, Strategy};
@@ -18,7 +18,7 @@ use kindom_resource_actor::{ResourceHandle, Target, WriteError, WriteOptions};
 use kindom_schema::whole;
 
 use super::kind::{Group, Kind};
-use super::registration::{declared, set};
+use super::registration::set;
 use crate::BoxError;
 
 /// The kinds that a program is compiled with, by the names of their registrations.
@@ -60,7 +60,7 @@ impl Kinds {
         self.0.keys().cloned().collect()
     }
 
-    /// The handlers of their subresources; none without any.
+    /// The handlers of their subresources; `None` if they have no such ones.
     pub(crate) fn handlers(&self) -> Option<Arc<dyn Handlers>> {
         let has_one = self.0.values().any(|kind| !kind.handlers.is_empty());
         has_one.then(|| Arc::new(self.clone()) as Arc<dyn Handlers>)
@@ -73,7 +73,7 @@ impl Kinds {
 }
 
 impl Handlers for Kinds {
-    fn find(&self, registration: &str, subresource: &str) -> Option<Arc<dyn Handler>> {
+    fn find(&self, registration: &str, subresource: &str) -> Option<Handler> {
         self.0.get(registration)?.handlers.get(subresource).cloned()
     }
 }
@@ -123,7 +123,7 @@ async fn put(
             set_annotation(&mut object, name, ours(name).map(str::to_owned));
         }
         let before = stored.at(&["metadata", "annotations", SUBRESOURCES_ANNOTATION]).and_then(Value::as_str);
-        let subresources = declared(before, ours(SUBRESOURCES_ANNOTATION));
+        let subresources = with_program(before, &of_program(ours(SUBRESOURCES_ANNOTATION)));
         set_annotation(&mut object, SUBRESOURCES_ANNOTATION, subresources);
         cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
         Ok(object)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_http::Handler;
+use kindom_objects::declared_subresources::mistake_of_endpoint;
 use kindom_objects::kinds::typed::TypedObjects;
 
 use super::definition::{Definition, Resource};
@@ -13,7 +14,7 @@ use super::form::{Form, Forms};
 use super::hooks::Rules;
 use super::registration::{name, registration, version, whole_schema};
 use super::strategy::{Strategy, Version};
-use super::subresource::{Served, SubresourceAnswer, SubresourceError, SubresourceRequest};
+use super::subresource::{SubresourceAnswer, SubresourceError, SubresourceRequest, handler as handler_of};
 
 /// Kinds that belong together.
 #[derive(Clone, Default)]
@@ -69,6 +70,13 @@ pub struct Versions<H> {
     mistake: Option<String>,
 }
 
+/// A subresource of a kind, whose handler is made once all forms of its objects are known.
+struct Served<H> {
+    name: &'static str,
+    verbs: &'static [&'static str],
+    handler: Box<dyn FnOnce(&Arc<Forms<H>>) -> Handler>,
+}
+
 impl<H: Strategy> Versions<H> {
     /// The version that objects are stored in. Its names, short names and categories are those of the kind.
     #[must_use]
@@ -95,9 +103,10 @@ impl<H: Strategy> Versions<H> {
     }
 
     /// Adds a subresource that `handler` answers, with these of the verbs `create` (POST), `delete`, `get`, `patch` and `update` (PUT), in every
-    /// version (B-52). It is asked for objects that are there alone. Its name has at most 32 lower-case letters, digits and `-`.
+    /// version (B-52). It gets requests for objects that are there. The name has at most 32 lower-case letters, digits and `-`.
     ///
-    /// The handler may wait, and it may block or panic: its request is answered then, with 504 at the deadline, or with 500.
+    /// The handler may wait, and it may block or panic: the client gets 504 at the deadline then, or 500. A client that got 504 may send the
+    /// request again, though the handler went far. Tasks that the handler spawns run on the server's own thread, so they must not block.
     ///
     /// ```
     /// # use kindom_server::{Strategy, SubresourceAnswer, Versions};
@@ -117,11 +126,14 @@ impl<H: Strategy> Versions<H> {
     where
         F: Future<Output = Result<SubresourceAnswer, SubresourceError>> + Send + 'static,
     {
-        if self.subresources.iter().any(|known| known.name == name) {
-            let mistake = || format!("it has two subresources {name}");
-            self.mistake = self.mistake.or_else(|| Some(mistake()));
-        }
-        self.subresources.push(Served::new(name, verbs, handler));
+        let is_known = self.subresources.iter().any(|known| known.name == name);
+        let mistake = match is_known {
+            true => Some(format!("it has two subresources {name}")),
+            false => mistake_of_endpoint(name, verbs),
+        };
+        self.mistake = self.mistake.or(mistake);
+        let handler = Box::new(|forms: &Arc<Forms<H>>| handler_of(forms, handler));
+        self.subresources.push(Served { name, verbs, handler });
         self
     }
 
@@ -161,10 +173,11 @@ impl<H: Strategy> Versions<H> {
             false => TypedObjects::new(rules).converted_by(forms),
         };
         let declared = self.subresources.iter().map(|served| (served.name, served.verbs));
-        let handlers = self.subresources.iter().map(|served| (served.name, served.handler(&handled)));
+        let registration = registration(&self.definition, self.versions, self.whole, declared);
+        let handlers = self.subresources.into_iter().map(|served| (served.name, (served.handler)(&handled)));
         Kind {
             name: name(&self.definition),
-            registration: registration(&self.definition, self.versions, self.whole, declared),
+            registration,
             handlers: handlers.collect(),
             strategy: Arc::new(objects),
             mistake: self.mistake,
@@ -181,7 +194,7 @@ pub(super) struct Kind {
     pub(super) registration: Value,
     pub(super) strategy: Arc<dyn kindom_objects::Strategy>,
     /// The handlers of its subresources.
-    pub(super) handlers: BTreeMap<&'static str, Arc<dyn Handler>>,
+    pub(super) handlers: BTreeMap<&'static str, Handler>,
     /// The reason why it cannot be served.
     pub(super) mistake: Option<String>,
 }

@@ -68,21 +68,6 @@ fn declaration(verbs: &[&'static str]) -> Value {
     object! { "program": true, "verbs": verbs.iter().map(|verb| Value::from(*verb)).collect::<Vec<_>>() }
 }
 
-/// The text of an annotation with declared subresources, of which those that a program answers are `ours`, and all others are as they
-/// were; none without any.
-pub(super) fn declared(stored: Option<&str>, ours: Option<&str>) -> Option<String> {
-    let read = |text: Option<&str>| match json::parse(text.unwrap_or("{}").as_bytes()) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let (mut all, ours) = (read(stored), read(ours));
-    all.retain(|_, declared| declared.get("program").is_none());
-    for (name, declared) in ours {
-        all.insert(name, declared);
-    }
-    (!all.is_empty()).then(|| Value::from(all).to_string())
-}
-
 /// One version of a registration.
 pub(super) fn version<T: Resource>(storage: bool) -> Value {
     let of = T::DEFINITION;

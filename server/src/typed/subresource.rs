@@ -4,79 +4,61 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{FutureExt as _, TryFutureExt as _};
 use futures::stream::{Stream, StreamExt as _};
-use kindom_api::User;
-use kindom_http::{Answered, AnsweredContent, Handled, Handler, HandlerError, Refusal};
-use kindom_objects::{PlanError, Subresource, render};
-use kindom_resource_actor::Target;
+use kindom_api::{User, Value};
+use kindom_http::{Handler, HandlerAnswer, HandlerContent, HandlerError, HandlerRefusal, HandlerRequest};
+use kindom_objects::{PlanError, Refusal, RuleContext, Subresource, render};
+use kindom_resource_actor::{Target, WriteError};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::form::Forms;
+use super::form::{Form, Forms};
 use super::strategy::Strategy;
 
-/// A subresource of a kind.
-pub(super) struct Served<H> {
-    pub(super) name: &'static str,
-    pub(super) verbs: &'static [&'static str],
-    call: Call<H>,
-}
-
-type Call<H> = Arc<
-    dyn Fn(SubresourceRequest<H>) -> BoxFuture<'static, Result<SubresourceAnswer, SubresourceError>>
-        + Send
-        + Sync,
->;
-
-impl<H: Strategy> Served<H> {
-    pub(super) fn new<F>(
-        name: &'static str,
-        verbs: &'static [&'static str],
-        handler: impl Fn(SubresourceRequest<H>) -> F + Send + Sync + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<SubresourceAnswer, SubresourceError>> + Send + 'static,
-    {
-        Self { name, verbs, call: Arc::new(move |request| handler(request).boxed()) }
-    }
-
-    /// The handler, of objects in these forms.
-    pub(super) fn handler(&self, forms: &Arc<Forms<H>>) -> Arc<dyn Handler> {
-        Arc::new(Adapted { call: Arc::clone(&self.call), forms: Arc::clone(forms) })
-    }
-}
-
-/// A handler of values, as one of trees.
-struct Adapted<H> {
-    call: Call<H>,
-    forms: Arc<Forms<H>>,
-}
-
-impl<H: Strategy> Handler for Adapted<H> {
-    fn handle(&self, handled: Handled) -> BoxFuture<'static, Result<Answered, HandlerError>> {
-        let (call, forms) = (Arc::clone(&self.call), Arc::clone(&self.forms));
+/// The handler of a subresource of objects in these forms.
+pub(super) fn handler<H, F>(
+    forms: &Arc<Forms<H>>,
+    handler: impl Fn(SubresourceRequest<H>) -> F + Send + Sync + 'static,
+) -> Handler
+where
+    H: Strategy,
+    F: Future<Output = Result<SubresourceAnswer, SubresourceError>> + Send + 'static,
+{
+    let (forms, handler) = (Arc::clone(forms), Arc::new(handler));
+    Arc::new(move |mut request: HandlerRequest| {
+        let (forms, handler) = (Arc::clone(&forms), Arc::clone(&handler));
         async move {
-            let read = forms.get(&handled.version).map(|form| form.read(&handled.object));
-            let object = match read {
-                Some(Ok(object)) => object,
-                Some(Err(why)) => return Err(SubresourceError::internal(format!("the object is none of its type: {why}")).0),
-                None => return Err(SubresourceError::internal("the program has no type for this version").0),
-            };
-            match call(SubresourceRequest { object, handled, forms }).await {
-                Ok(answer) => Ok(answer.0),
-                Err(error) => Err(error.0),
-            }
+            let tree = std::mem::take(&mut request.object);
+            let read = form(&forms, &request.version)?.read(&tree);
+            drop(tree);
+            let object = read.map_err(|why| {
+                SubresourceError::internal(format!("the object is none of its type: {why}"))
+            })?;
+            let warnings = Arc::default();
+            let request = SubresourceRequest { object, request, forms, warnings: Arc::clone(&warnings) };
+            let SubresourceAnswer(mut answer) = handler(request).await?;
+            answer.warnings = std::mem::take(&mut *warnings.lock());
+            Ok(answer)
         }
+        .map_err(|SubresourceError(error)| error)
         .boxed()
-    }
+    })
+}
+
+fn form<'f, H: Strategy>(forms: &'f Forms<H>, version: &str) -> Result<&'f Form<H>, SubresourceError> {
+    forms
+        .get(version)
+        .ok_or_else(|| SubresourceError::internal("the program has no type for the stored version"))
 }
 
 /// A request for a subresource of an object that is there. Its user may make it: permissions name `sloops/sail`, say, and the verb.
 pub struct SubresourceRequest<H> {
     object: H,
-    handled: Handled,
+    request: HandlerRequest,
     forms: Arc<Forms<H>>,
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl<H: Strategy> SubresourceRequest<H> {
@@ -89,31 +71,31 @@ impl<H: Strategy> SubresourceRequest<H> {
     /// `create` for a POST, `update` for a PUT, or `delete`, `get` or `patch`.
     #[must_use]
     pub fn verb(&self) -> &str {
-        self.handled.verb
+        self.request.verb
     }
 
     /// The path behind the subresource, as it stands in the request: `a/b` in `…/sloops/argo/signal/a/b`. Empty if it ends there.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.handled.path
+        &self.request.path
     }
 
     /// The first value of a parameter of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.handled.parameters.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
+        self.request.parameters.iter().find(|(of, _)| of == name).map(|(_, value)| value.as_str())
     }
 
     /// The type of the body; empty if the client gave none.
     #[must_use]
     pub fn content_type(&self) -> &str {
-        &self.handled.content_type
+        &self.request.content_type
     }
 
     /// The body; empty if there is none.
     #[must_use]
     pub fn body(&self) -> &[u8] {
-        &self.handled.body
+        &self.request.body
     }
 
     /// The body, read as JSON.
@@ -121,7 +103,7 @@ impl<H: Strategy> SubresourceRequest<H> {
     /// # Errors
     /// 400: it is none, or does not have this shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, SubresourceError> {
-        serde_json::from_slice(&self.handled.body)
+        serde_json::from_slice(&self.request.body)
             .map_err(|why| SubresourceError::bad_request(format!("the body: {why}")))
     }
 
@@ -140,11 +122,11 @@ impl<H: Strategy> SubresourceRequest<H> {
     /// True if nothing is to be changed. [`update`](Self::update) keeps to it.
     #[must_use]
     pub fn is_dry_run(&self) -> bool {
-        self.handled.options.dry_run
+        self.request.options.dry_run
     }
 
     fn user(&self) -> &User {
-        &self.handled.options.user
+        &self.request.options.user
     }
 
     /// Changes the object, but for its status, as a PUT by the user does: by way of its schema and its hooks. Webhooks and
@@ -176,44 +158,30 @@ impl<H: Strategy> SubresourceRequest<H> {
         subresource: Option<Subresource>,
         mut change: impl FnMut(&mut H) -> Result<(), SubresourceError> + Send,
     ) -> Result<H, SubresourceError> {
-        let Handled { version, namespace, name, handle, options, .. } = &self.handled;
+        let HandlerRequest { version, namespace, name, handle, options, .. } = &self.request;
         let target = Target { version, subresource, namespace: namespace.as_deref(), name };
-        let form = self
-            .forms
-            .get(version)
-            .ok_or_else(|| SubresourceError::internal("the program has no type for this version"))?;
-        let mut refused = None;
-        let written = handle
-            .update(
-                target,
-                true,
-                &mut |_, stored| {
-                    let mut object = stored.clone();
-                    let mut outcome = Ok(());
-                    form.change(&mut object, |object| outcome = change(object));
-                    outcome.map(|()| object).map_err(|why| {
-                        refused = Some(why);
-                        PlanError::Internal("the handler refused".to_owned())
-                    })
-                },
-                options,
-            )
-            .await;
-        match (written, refused) {
-            (Err(_), Some(why)) => Err(why),
-            (Err(error), None) => Err(SubresourceError(HandlerError::Write(Box::new(error)))),
-            (Ok(written), _) => {
-                let spec = written.spec.version(version);
-                let tree = spec.and_then(|spec| render::decode(&written.spec, spec, &written.object).ok());
-                let object = tree.and_then(|tree| form.read(&tree).ok());
-                object.ok_or_else(|| SubresourceError::internal("the object that was written cannot be read"))
-            }
-        }
+        let form = form(&self.forms, version)?;
+        let mut wanted = |_: &RuleContext<'_>, stored: &Value| {
+            let mut object = stored.clone();
+            let mut outcome = Ok(());
+            form.change(&mut object, |object| outcome = change(object));
+            outcome.map(|()| object).map_err(|SubresourceError(error)| match error {
+                HandlerError::Refused(refusal) => PlanError::Caller(Refusal::new(refusal)),
+                HandlerError::Write(error) => PlanError::Internal(error.to_string()),
+            })
+        };
+        let written =
+            handle.update(target, true, &mut wanted, options).await.map_err(SubresourceError::of)?;
+        self.warnings.lock().extend(written.warnings);
+        let version = written.spec.version(version);
+        let tree = version.and_then(|version| render::decode(&written.spec, version, &written.object).ok());
+        let object = tree.and_then(|tree| form.read(&tree).ok());
+        object.ok_or_else(|| SubresourceError::internal("the object that was written cannot be read"))
     }
 }
 
 /// The answer of a handler.
-pub struct SubresourceAnswer(Answered);
+pub struct SubresourceAnswer(HandlerAnswer);
 
 impl SubresourceAnswer {
     /// A value as JSON, with 200.
@@ -236,7 +204,7 @@ impl SubresourceAnswer {
     /// Something else, with 200.
     #[must_use]
     pub fn whole(content_type: impl Into<String>, content: impl Into<Bytes>) -> Self {
-        Self::of(content_type, AnsweredContent::Whole(content.into()))
+        Self::of(content_type, HandlerContent::Whole(content.into()))
     }
 
     /// A content that is sent piece by piece, as it comes. It ends within a minute, unless the subresource is called `attach`, `exec`,
@@ -246,17 +214,17 @@ impl SubresourceAnswer {
         content_type: impl Into<String>,
         pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     ) -> Self {
-        Self::of(content_type, AnsweredContent::Pieces(pieces.boxed()))
+        Self::of(content_type, HandlerContent::Pieces(pieces.boxed()))
     }
 
     /// The same with another code, from 200 to 599.
     #[must_use]
     pub fn with_code(self, code: u16) -> Self {
-        Self(Answered { code, ..self.0 })
+        Self(HandlerAnswer { code, ..self.0 })
     }
 
-    fn of(content_type: impl Into<String>, content: AnsweredContent) -> Self {
-        Self(Answered { code: 200, content_type: content_type.into(), content })
+    fn of(content_type: impl Into<String>, content: HandlerContent) -> Self {
+        Self(HandlerAnswer { code: 200, content_type: content_type.into(), warnings: Vec::new(), content })
     }
 }
 
@@ -268,7 +236,22 @@ impl SubresourceError {
     /// Any code from 400 to 599, with a reason for programs, such as `Conflict`.
     #[must_use]
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
-        Self(HandlerError::Refused(Refusal { code, reason: reason.to_owned(), message: message.into() }))
+        Self(HandlerError::Refused(HandlerRefusal {
+            code,
+            reason: reason.to_owned(),
+            message: message.into(),
+        }))
+    }
+
+    /// That of a write, or what its change refused with.
+    fn of(error: WriteError) -> Self {
+        Self(match error {
+            WriteError::Plan(PlanError::Caller(refusal)) => match refusal.get::<HandlerRefusal>() {
+                Some(refusal) => HandlerError::Refused(refusal.clone()),
+                None => HandlerError::Write(Box::new(PlanError::Caller(refusal).into())),
+            },
+            error => HandlerError::Write(Box::new(error)),
+        })
     }
 
     /// 400

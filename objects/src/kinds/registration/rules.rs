@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::canonical_forms::{CANONICAL_FORMS_ANNOTATION, CanonicalForms};
 use crate::conversion_rules::{DeclaredConversion, RULES_ANNOTATION};
-use crate::declared_subresources::{DeclaredSubresources, SUBRESOURCES_ANNOTATION};
+use crate::declared_subresources::{DeclaredSubresources, SUBRESOURCES_ANNOTATION, of_program};
 use crate::propagation::Propagation;
 use crate::registration::{
     CONVERSION_ANNOTATION, CONVERSION_BY_PROGRAM, GENERATION_ANNOTATION, GENERATION_OF_SPEC,
@@ -336,6 +336,14 @@ impl Strategy for Registrations {
             let is_kept = self.compiled.contains(&old.metadata.name) && *cx.user != User::api_server();
             if is_kept && object.get("spec") != before.get("spec") {
                 errors.push(field::Error::forbidden(&Path::new("spec"), COMPILED));
+            }
+            let served = |crd: &CustomResourceDefinition| {
+                of_program(crd.metadata.annotations.get(SUBRESOURCES_ANNOTATION).map(String::as_str))
+            };
+            if is_kept && served(&new) != served(&old) {
+                let metadata = Path::new("metadata");
+                let annotations = metadata.child("annotations");
+                errors.push(field::Error::forbidden(&annotations.key(SUBRESOURCES_ANNOTATION), COMPILED));
             }
             errors
         }
