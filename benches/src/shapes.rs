@@ -155,25 +155,41 @@ pub(crate) const SLOOPS: &str = "/apis/sails.example.com/v1beta1/namespaces/defa
 
 /// An object of the typed kind; stored it has 1 KB.
 pub(crate) fn sloop(name: &str) -> Value {
-    let sails: Vec<String> = (0..20).map(|n| format!("sail-{n:02}")).collect();
-    json!({
-        "apiVersion": "sails.example.com/v1beta1",
-        "kind": "Sloop",
-        "metadata": {
-            "name": name,
-            "labels": {"app.kubernetes.io/name": "bench", "app.kubernetes.io/part-of": "load", "tier": "backend"},
-            "annotations": {"example.com/owner": "team-a", "example.com/note": "lorem ipsum dolor sit amet, consectetur"},
-        },
-        "spec": {"hull": "oak", "crew": 3, "sails": sails},
-    })
+    boat("Sloop", name, json!({}), json!({}))
 }
 
-/// The registration of `rafts`, which are as sloops are, without the program's rules.
-pub(crate) fn rafts(sloops: Value) -> Value {
-    let mut versions = sloops["spec"]["versions"].clone();
-    if let Some(versions) = versions.as_array_mut() {
-        versions.retain(|version| version["name"] == "v1beta1");
+/// An object of `rafts`, of the same content as a sloop that is stored.
+pub(crate) fn raft(name: &str) -> Value {
+    boat(
+        "Raft",
+        name,
+        json!({"finalizers": ["sails.example.com/berth"]}),
+        json!({"keeper": "kubernetes-admin"}),
+    )
+}
+
+/// With more metadata, and more of a spec.
+fn boat(kind: &str, name: &str, mut metadata: Value, mut spec: Value) -> Value {
+    let sails: Vec<String> = (0..20).map(|n| format!("sail-{n:02}")).collect();
+    let more = json!({
+        "name": name,
+        "labels": {"app.kubernetes.io/name": "bench", "app.kubernetes.io/part-of": "load", "tier": "backend"},
+        "annotations": {"example.com/owner": "team-a", "example.com/note": "lorem ipsum dolor sit amet, consectetur"},
+    });
+    for (all, more) in [(&mut metadata, more), (&mut spec, json!({"hull": "oak", "crew": 3, "sails": sails}))]
+    {
+        if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
+            all.extend(more);
+        }
     }
+    json!({"apiVersion": "sails.example.com/v1beta1", "kind": kind, "metadata": metadata, "spec": spec})
+}
+
+/// The registration of `rafts`, which are as sloops are, without the program's rules. `sloops` is the program's.
+pub(crate) fn rafts(sloops: &Value) -> Value {
+    let versions = sloops.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions: Vec<&Value> =
+        versions.filter(|version| version.get("name").and_then(Value::as_str) == Some("v1beta1")).collect();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -185,15 +201,6 @@ pub(crate) fn rafts(sloops: Value) -> Value {
             "versions": versions,
         },
     })
-}
-
-/// An object of the same content as a sloop that is stored.
-pub(crate) fn raft(name: &str) -> Value {
-    let mut raft = sloop(name);
-    raft["kind"] = json!("Raft");
-    raft["metadata"]["finalizers"] = json!(["sails.example.com/berth"]);
-    raft["spec"]["keeper"] = json!("kubernetes-admin");
-    raft
 }
 
 #[cfg(test)]

@@ -172,14 +172,15 @@ impl Templates {
     ) -> Result<(), Error> {
         let mut blanks = blanks(manifest, kind, kind.hub());
         let verb = served.verbs.iter().find(|verb| *verb == "get").or(served.verbs.first());
-        for (name, value) in [
-            ("resource", &kind.resource),
-            ("subresource", &served.name),
-            ("file", &kind.subresource_module(served)),
-            ("function", &served.function()),
-            ("verb", verb.unwrap_or(&String::new())),
-        ] {
-            blanks[name] = Value::from(value.as_str());
+        let more = json!({
+            "resource": kind.resource,
+            "subresource": served.name,
+            "file": kind.subresource_module(served),
+            "function": served.function(),
+            "verb": verb,
+        });
+        if let (Some(blanks), Value::Object(more)) = (blanks.as_object_mut(), more) {
+            blanks.extend(more);
         }
         let source =
             kind.source(kind.hub()).with_file_name(format!("{}.rs", kind.subresource_module(served)));

@@ -1,7 +1,7 @@
 //! Requests for objects of a typed kind, beside those for objects of a registered one with the same schema, in one server: the example
 //! `sails`, whose kind has a rule at every stage.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::widgets::by_index;
 use super::{Setup, established, next_established, parse};
@@ -34,7 +34,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     let mut connection = endpoint.connect(Protocol::Http1).await?;
     let registered = connection.expect(&Ask::get(format!("{CRDS}/sloops.sails.example.com"))).await?;
     let mut watch = established(endpoint.connect(Protocol::Http1).await?).await?;
-    connection.expect(&Ask::post(CRDS, rafts(parse(&registered)?).to_string())).await?;
+    connection.expect(&Ask::post(CRDS, rafts(&parse(&registered)?).to_string())).await?;
     while next_established(&mut watch).await?.is_none_or(|name| !name.starts_with("rafts")) {}
 
     let counts = setup.counts;
@@ -83,7 +83,9 @@ impl Side {
         let mut asks = Vec::with_capacity(objects);
         for i in 0..objects {
             let mut stored = parse(&connection.expect(&Ask::get(path(i))).await?)?;
-            stored["spec"]["crew"] = json!(5);
+            if let Some(crew) = stored.pointer_mut("/spec/crew") {
+                *crew = 5.into();
+            }
             asks.push(Ask::put(path(i), stored.to_string()));
         }
         let updated = clients.run(process, objects, by_index(asks)).await?;

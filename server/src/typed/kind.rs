@@ -70,11 +70,14 @@ pub struct Versions<H> {
     mistake: Option<String>,
 }
 
-/// A subresource of a kind, whose handler is made once all forms of its objects are known.
+/// Makes a handler, once all forms of the objects are known.
+type MakeHandler<H> = Box<dyn FnOnce(&Arc<Forms<H>>) -> Handler>;
+
+/// A subresource of a kind.
 struct Served<H> {
     name: &'static str,
     verbs: &'static [&'static str],
-    handler: Box<dyn FnOnce(&Arc<Forms<H>>) -> Handler>,
+    handler: MakeHandler<H>,
 }
 
 impl<H: Strategy> Versions<H> {
