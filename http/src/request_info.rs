@@ -297,7 +297,11 @@ mod tests {
         check("HEAD /apis/g/v1/widgets/a", "get g/v1 widgets named a");
         check("POST /apis/g/v1/namespaces/n/widgets", "create g/v1 widgets in n");
         check("PUT /apis/g/v1/namespaces/n/widgets/a/status", "update g/v1 widgets in n named a sub status");
-        check("PATCH /apis/g/v1/widgets/a/scale/x", "patch g/v1 widgets named a sub scale …");
+        check("PATCH /apis/g/v1/widgets/a/scale/x", "patch g/v1 widgets named a sub scale … x");
+        check(
+            "GET /apis/g/v1/namespaces/n/widgets/a/log%2Fb/c//d",
+            "get g/v1 widgets in n named a sub log … b/c//d",
+        );
         check("DELETE /apis/g/v1/widgets/a", "delete g/v1 widgets named a");
         check("DELETE /apis/g/v1/namespaces/n/widgets/", "deletecollection g/v1 widgets in n");
         check("OPTIONS /apis/g/v1/widgets", " g/v1 widgets");

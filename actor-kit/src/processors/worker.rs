@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::pool::{POLLED, ProcessorPool};
@@ -138,7 +137,7 @@ impl Drop for EndOfStep<'_> {
 }
 
 /// A value of code that is not ours, such as a future: its destructor may panic, and it may take for ever. It runs as a [`foreign`] step
-/// where the value is dropped in the pool, and on a thread for what blocks everywhere else.
+/// where the value is dropped in the pool, and on a thread of its own everywhere else, which nobody waits for.
 pub struct Foreign<T: Send + 'static> {
     name: Arc<str>,
     value: Option<T>,
@@ -162,10 +161,9 @@ impl<T: Send + 'static> Drop for Foreign<T> {
         let Some(value) = self.value.take() else { return };
         // The hook has logged a panic.
         let end = move || drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
-        match (Place::here(), Handle::try_current()) {
-            (Some(place), _) => place.step(&self.name, end),
-            (None, Ok(runtime)) => drop(runtime.spawn_blocking(end)),
-            (None, Err(_)) => end(),
+        match Place::here() {
+            Some(place) => place.step(&self.name, end),
+            None => drop(std::thread::Builder::new().name("dropped".to_owned()).spawn(end)),
         }
     }
 }
