@@ -317,7 +317,7 @@ async fn answer(
                 return watched(call, payload).await;
             }
             // What a webhook has answered would be asked again.
-            if info.verb == Verb::Get && call.spec.webhook().is_none() {
+            if info.verb == Verb::Get && call.spec.webhook().is_none() && call.endpoint_server().is_none() {
                 // Nearly every GET is cheap: it is answered here, and only one that is not begins again as a future of its own.
                 let answer = pin!(resource(&call, None));
                 if let Some(answer) = state.bounds.processors.attempt(flow, answer).await {
@@ -328,7 +328,7 @@ async fn answer(
                 Verb::Get | Verb::List => None,
                 _ => Some(Received::read(&call, payload, state.bounds.budget.begin(&call.share)).await),
             };
-            let may_refuse = received.is_none();
+            let may_refuse = received.is_none() && call.endpoint_server().is_none();
             let has_rules = call.spec.strategy.is_of_program();
             let Call { user, handle, spec, deadline, knowledge, share, token_in_protocol, .. } = call;
             let (app, asked, of_connection) = (Arc::clone(app), Arc::clone(asked), share.clone());

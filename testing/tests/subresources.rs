@@ -10,6 +10,7 @@ use kindom_testing::TestServer;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 #[path = "../../server/examples/sails/hoist.rs"]
 mod hoist;
@@ -21,6 +22,10 @@ mod v1alpha1;
 use sloop::{Sloop, SloopStatus};
 
 const ARGO: &str = "/apis/sails.example.com/v1beta1/namespaces/default/sloops/argo";
+
+/// A handler has begun; it may go on.
+static BEGUN: Notify = Notify::const_new();
+static GOES_ON: Notify = Notify::const_new();
 
 /// The senders of what handlers that block wait for.
 static BLOCKED: Mutex<Vec<mpsc::Sender<()>>> = Mutex::new(Vec::new());
@@ -90,6 +95,18 @@ async fn signal(request: SubresourceRequest<Sloop>) -> Result<SubresourceAnswer,
         }
         "stream-drop-panics" => Ok(stream_with(Dropped(|| panic!("a bug in a destructor")))),
         "stream-drop-blocks" => Ok(stream_with(Dropped(block))),
+        "unman" => {
+            let unmanned = request.update(|sloop| {
+                sloop.spec.crew = None;
+                Ok(())
+            });
+            SubresourceAnswer::json(&unmanned.await?)
+        }
+        "late" => {
+            BEGUN.notify_one();
+            GOES_ON.notified().await;
+            SubresourceAnswer::json(&request.update(|_| Ok(())).await?)
+        }
         "teapot" => Err(SubresourceError::new(418, "Teapot", "short and stout")),
         "code-2" => Err(SubresourceError::new(2, "", "")),
         "code-999" => Ok(SubresourceAnswer::text("").with_code(999)),
@@ -132,13 +149,17 @@ impl Port {
         // The refusals are what is looked at.
         config.default_retry = false;
         let port = Self { client: Client::try_from(config).unwrap(), server };
+        port.launch().await;
+        port
+    }
+
+    async fn launch(&self) {
         let argo = json!({
             "apiVersion": "sails.example.com/v1beta1", "kind": "Sloop", "metadata": { "name": "argo" },
             "spec": { "hull": "oak", "sails": ["main"] },
         });
-        let created = port.ask("POST", ARGO.strip_suffix("/argo").unwrap(), &argo.to_string()).await;
+        let created = self.ask("POST", ARGO.strip_suffix("/argo").unwrap(), &argo.to_string()).await;
         assert_eq!(created.0, 201, "{}", created.1);
-        port
     }
 
     /// The code and the text of an answer.
@@ -196,12 +217,29 @@ async fn a_handler_changes_its_object_through_the_rules_of_its_kind() {
     let (code, refused) = port.argo("POST", "/signal?do=spoil", "").await;
     assert_eq!(code, 422, "{refused}");
     assert_eq!(refused["details"]["causes"][0]["field"], "spec.hull");
+    // What it leaves out gets its default, as in a PUT.
+    let (code, manned) = port.argo("POST", "/signal?do=unman", "").await;
+    assert_eq!((code, &manned["spec"]["crew"]), (200, &json!(2)));
     // By way of the status, only that changes.
     let (code, reported) = port.argo("POST", "/signal?do=report", "").await;
     assert_eq!(
         (code, &reported["status"], &reported["spec"]["hull"]),
         (200, &json!({ "crew": 7 }), &json!("oak"))
     );
+
+    // An object of the same name is another one.
+    let late = port.argo("POST", "/signal?do=late", "");
+    let replaced = async {
+        BEGUN.notified().await;
+        let freed = r#"{"metadata":{"finalizers":null}}"#;
+        assert_eq!(port.ask_as("application/merge-patch+json", "PATCH", ARGO, freed).await.0, 200);
+        assert_eq!(port.argo("DELETE", "", "").await.0, 200);
+        port.launch().await;
+        GOES_ON.notify_one();
+    };
+    let ((code, refused), ()) = futures::join!(late, replaced);
+    assert_eq!((code, &refused["reason"]), (409, &json!("Conflict")), "{refused}");
+    assert_eq!(port.argo("POST", "/hoist", r#"{"sail":"jib"}"#).await.0, 200);
 
     // In another version the object is the same, and so is the handler's.
     let older = ARGO.replace("v1beta1", "v1alpha1");
@@ -221,13 +259,18 @@ async fn a_handler_answers_in_any_form() {
         let (code, answer) = port.argo(method, "/signal?dryRun=All", body).await;
         assert_eq!(code, 200, "{answer}");
         assert_eq!((&answer["verb"], &answer["body"]), (&json!(verb), &json!(body)));
-        assert_eq!((&answer["name"], &answer["dryRun"]), (&json!("argo"), &json!(method != "GET")));
+        assert_eq!((&answer["name"], &answer["dryRun"]), (&json!("argo"), &json!(true)));
         assert_eq!(answer["type"], "application/json");
         assert!(answer["user"].as_str().is_some_and(|user| !user.is_empty()));
     }
     assert_eq!(port.argo("GET", "/signal", "").await.1["path"], "");
     assert_eq!(port.argo("GET", "/signal/a%2fb/c?x=/d", "").await.1["path"], "a/b/c");
     assert_eq!(port.argo("GET", "/signal%2Fa/b", "").await.1["path"], "a/b");
+    for (body, is_dry) in
+        [("", false), (r#"{"kind":"DeleteOptions","dryRun":["All"]}"#, true), (r#"{"dryRun":[]}"#, false)]
+    {
+        assert_eq!(port.argo("DELETE", "/signal", body).await.1["dryRun"], is_dry, "{body}");
+    }
     let text = |text: &str| Value::String(text.to_owned());
     assert_eq!(port.argo("GET", "/signal?do=accepted", "").await, (202, text("flags\n")));
     assert_eq!(port.argo("GET", "/signal?do=pieces", "").await, (200, text("ahoy, argo")));

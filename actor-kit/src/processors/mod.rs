@@ -264,12 +264,15 @@ fn sent_to_pool() -> bool {
 
 async fn wait(cost: Duration, may_be_refused: bool) -> Result<(), Overloaded> {
     let mut is_its_turn = false;
+    let is_foreign = worker::is_in_step();
     poll_fn(|cx| {
         if is_its_turn {
             return Poll::Ready(Ok(()));
         }
         POLLED.with_borrow_mut(|polled| {
             let Some(polled) = polled else { return Poll::Ready(Ok(())) };
+            // A foreign future may have done anything before.
+            let may_be_refused = may_be_refused && !is_foreign;
             if may_be_refused && let Err(overloaded) = polled.shared.admit(polled.flow) {
                 return Poll::Ready(Err(overloaded));
             }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +19,10 @@ use super::{Overloaded, sent_to_pool};
 pub(super) const FOREIGN_MAX: Duration = Duration::from_secs(1);
 /// The threads that steps of one kind may have that do not end; then requests of that kind are refused.
 pub(super) const WRITTEN_OFF_MAX: usize = 4;
+
+/// The threads that drop what was left outside the pool, and the most of them.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+const ENDING_MAX: usize = 64;
 
 /// A thread of the pool.
 pub(super) struct Worker {
@@ -159,13 +164,29 @@ impl<T: Send + 'static> Foreign<T> {
 impl<T: Send + 'static> Drop for Foreign<T> {
     fn drop(&mut self) {
         let Some(value) = self.value.take() else { return };
-        // The hook has logged a panic.
-        let end = move || drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
-        match Place::here() {
-            Some(place) => place.step(&self.name, end),
-            None => drop(std::thread::Builder::new().name("dropped".to_owned()).spawn(end)),
+        if let Some(place) = Place::here() {
+            place.step(&self.name, || ended(value));
+            return;
+        }
+        let left = Arc::new(Mutex::new(Some(value)));
+        let ending = Arc::clone(&left);
+        let end = move || {
+            ended(ending.lock().take());
+            ENDING.fetch_sub(1, Ordering::Relaxed);
+        };
+        let thread = || std::thread::Builder::new().name("dropped".to_owned()).spawn(end);
+        if ENDING.fetch_add(1, Ordering::Relaxed) >= ENDING_MAX || thread().is_err() {
+            ENDING.fetch_sub(1, Ordering::Relaxed);
+            tracing::error!(name = %self.name, "what the program has left is not dropped: too much of it does not end");
+            // Not on this thread, whatever becomes of it.
+            std::mem::forget(left.lock().take());
         }
     }
+}
+
+/// Drops a value, whose destructor may panic: the hook logs that.
+fn ended<T>(value: T) {
+    drop(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 
 /// A future of code that is not ours: each time that it goes on, and when it is dropped, is a [`foreign`] step in the pool.
@@ -177,7 +198,7 @@ where
     F: Future + Send + 'static,
 {
     let mut future = Foreign::new(name, Box::pin(future));
-    let mut has_begun = false;
+    let (mut has_begun, mut parked) = (false, None);
     poll_fn(|cx| {
         // A wait of its own may have left the pool.
         if sent_to_pool() {
@@ -185,11 +206,19 @@ where
             return Poll::Pending;
         }
         let place = Place::here();
-        if !std::mem::replace(&mut has_begun, true)
-            && let Some(Err(overloaded)) = place.as_ref().map(Place::admit)
-        {
-            return Poll::Ready(Err(overloaded));
+        if let Some(Err(overloaded)) = place.as_ref().map(Place::admit) {
+            if !has_begun {
+                return Poll::Ready(Err(overloaded));
+            }
+            // What it has done cannot be refused any more: it waits for a thread, or for its deadline.
+            let wait = parked.get_or_insert_with(|| Box::pin(tokio::time::sleep(overloaded.retry_after)));
+            if wait.as_mut().poll(cx).is_ready() {
+                parked = None;
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Pending;
         }
+        (has_begun, parked) = (true, None);
         let Some(future) = future.value.as_mut() else { return Poll::Pending };
         match place {
             Some(place) => place.step(name, || future.as_mut().poll(cx)).map(Ok),

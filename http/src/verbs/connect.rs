@@ -15,14 +15,15 @@ use bytes::Bytes;
 use futures::future::FutureExt as _;
 use futures::stream::{StreamExt as _, unfold};
 use kindom_actor_kit::{DEAR, Flow, Foreign, Processors, Run, dear, foreign, foreign_future};
-use kindom_api::field;
+use kindom_api::{Value, field, json};
 use kindom_objects::render;
 use kindom_resource_actor::{Knowledge, ReadError, WriteOptions};
 use tokio::sync::mpsc;
 
 use crate::RequestError;
 use crate::aggregate::Pieces;
-use crate::body::{Received, plain_body};
+use crate::body::{Plain, Received, plain_body};
+use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::forward::{flushed, has_no_end_of, until};
@@ -49,8 +50,11 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         let (resource, subresource) = (&resource.resource, &info.subresource);
         RequestError::Unavailable(format!("this server's program does not serve {resource}/{subresource}"))
     })?;
-    let query = match info.verb {
-        Verb::Get => query::WriteOptions::default(),
+    let mut query = match info.verb {
+        Verb::Get => query::WriteOptions {
+            dry_run: call.query.all("dryRun").any(|wanted| wanted == "All"),
+            ..query::WriteOptions::default()
+        },
         _ => query::WriteOptions::for_update(call.query)?,
     };
     check_extensions(call, &query)?;
@@ -60,6 +64,9 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         Some(received) => Some(plain_body(call, received).await?),
         None => None,
     };
+    if info.verb == Verb::Delete && body.as_ref().is_some_and(|body| is_dry_run(body)) {
+        query.dry_run = true;
+    }
     // Hooks see the hub, and the storage version is nearest to it.
     let version = call.spec.storage().ok_or(RequestError::NotFound)?;
     let name: Arc<str> = format!("{}{}", call.spec.prefix, info.subresource).into();
@@ -106,7 +113,7 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         }
     };
     match answer.into_inner() {
-        Some(Ok(answer)) => written(call, name, answer),
+        Some(Ok(answer)) => written(call, name, answer, (body, held)),
         Some(Err(error)) => Err(refused(error)),
         None => Err(failed("the handler of this subresource has no answer")),
     }
@@ -116,7 +123,21 @@ fn failed(why: &str) -> Failure {
     Failure::Status(Box::new(internal(why)))
 }
 
-fn written(call: &Call<'_>, name: Arc<str>, answer: HandlerAnswer) -> Result<Response, Failure> {
+/// The options of a delete may be in its body.
+fn is_dry_run(body: &[u8]) -> bool {
+    let Ok(options) = json::parse(body) else { return false };
+    let kind = options.text_at(&["kind"]);
+    let dry_run = options.get("dryRun").and_then(Value::as_array);
+    matches!(kind, "" | "DeleteOptions") && dry_run.is_some_and(|dry_run| !dry_run.is_empty())
+}
+
+/// `kept` has the memory that the handler's stream may still hold.
+fn written(
+    call: &Call<'_>,
+    name: Arc<str>,
+    answer: HandlerAnswer,
+    kept: (Option<Plain>, Held),
+) -> Result<Response, Failure> {
     let HandlerAnswer { code, content_type, warnings, content } = answer;
     let content = match content {
         HandlerContent::Whole(bytes) => Ok(bytes),
@@ -137,7 +158,7 @@ fn written(call: &Call<'_>, name: Arc<str>, answer: HandlerAnswer) -> Result<Res
         _ if is_bare => builder.finish(),
         Ok(bytes) => builder.body(bytes),
         Err(pieces) => {
-            let pieces = streamed(pieces, &call.state.bounds.processors, call.flow, name);
+            let pieces = streamed(pieces, &call.state.bounds.processors, call.flow, name, kept);
             let deadline = call.deadline.instant();
             let pieces = if has_no_end_of(call.info) { pieces } else { until(deadline, pieces) };
             builder.streaming(flushed(pieces))
@@ -153,10 +174,17 @@ struct Pumped {
     from: mpsc::Receiver<Result<Bytes, std::io::Error>>,
     /// The rest of a piece.
     rest: Bytes,
+    _kept: (Option<Plain>, Held),
 }
 
 /// Makes the pieces of an answer in the pool, as a connection's thread does not wait for a program.
-fn streamed(pieces: Foreign<Pieces>, processors: &Processors, flow: Flow, name: Arc<str>) -> Pieces {
+fn streamed(
+    pieces: Foreign<Pieces>,
+    processors: &Processors,
+    flow: Flow,
+    name: Arc<str>,
+    kept: (Option<Plain>, Held),
+) -> Pieces {
     let (to, from) = mpsc::channel(PIECES);
     let pump = async move {
         let Some(mut pieces) = pieces.into_inner() else { return false };
@@ -167,9 +195,17 @@ fn streamed(pieces: Foreign<Pieces>, processors: &Processors, flow: Flow, name: 
                 }
             }
         };
-        matches!(foreign_future(&name, AssertUnwindSafe(sent).catch_unwind()).await, Ok(Ok(())))
+        match foreign_future(&name, AssertUnwindSafe(sent).catch_unwind()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(panic)) => {
+                drop(Foreign::new(&name, panic));
+                false
+            }
+            Err(_) => false,
+        }
     };
-    let pumped = Pumped { run: Some(processors.run(flow, pump)), is_whole: false, from, rest: Bytes::new() };
+    let run = Some(processors.run(flow, pump));
+    let pumped = Pumped { run, is_whole: false, from, rest: Bytes::new(), _kept: kept };
     unfold(Some(pumped), |pumped| async {
         let mut pumped = pumped?;
         match pumped.next().await {

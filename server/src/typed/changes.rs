@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindom_api::Value;
+use kindom_api::json::{self, ParseError};
 use serde_json::value::RawValue;
 
 use super::read::Place;
+use crate::BoxError;
 
 /// True for what stays as it is, whatever a hook does: the object's names and kind, and what the server alone writes.
 fn keeps(place: Place, field: &str) -> bool {
@@ -35,8 +37,8 @@ type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 /// as a whole. A `null` counts as a field that is not there, as the value of an absent `Option` is written.
 ///
 /// # Errors
-/// One of them is no JSON.
-pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), serde_json::Error> {
+/// One of them is no JSON, or nests too deep. The object is changed in part then.
+pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), BoxError> {
     let (before, after) = (serde_json::from_slice(before)?, serde_json::from_slice(after)?);
     carry(object, before, after, Place::Root)
 }
@@ -46,7 +48,7 @@ fn carry<'a>(
     before: &'a RawValue,
     after: &'a RawValue,
     place: Place,
-) -> Result<(), serde_json::Error> {
+) -> Result<(), BoxError> {
     let (Some(map), Some(after)) = (tree.as_object_mut(), fields(after)?) else {
         *tree = read(after)?;
         return Ok(());
@@ -89,9 +91,9 @@ fn fields(text: &RawValue) -> Result<Option<Fields<'_>>, serde_json::Error> {
     if is_map(text) { serde_json::from_str(text.get()).map(Some) } else { Ok(None) }
 }
 
-/// The value of a text, without the fields of maps that are `null`.
-fn read(text: &RawValue) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text.get()).map(without_nulls)
+/// The value of a text, without the fields of maps that are `null`. It may nest as deep as an object may.
+fn read(text: &RawValue) -> Result<Value, ParseError> {
+    json::parse_own(text.get().as_bytes()).map(without_nulls)
 }
 
 /// A value without the fields of maps that are `null`.
@@ -112,8 +114,6 @@ pub(super) fn without_nulls(mut value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kindom_api::json;
-
     use super::*;
 
     fn check(tree: &str, before: &str, after: &str, expected: &str) {
@@ -160,6 +160,17 @@ mod tests {
         check(r#"{"a":{"b":1}}"#, r#"{"a":{"b":1}}"#, r#"{"a":"text"}"#, r#"{"a":"text"}"#);
         check(r#"{"a":1}"#, r#"{"a":{"b":1}}"#, r#"{"a":{"b":2}}"#, r#"{"a":{"b":2}}"#);
     }
+    #[test]
+    fn a_value_may_nest_as_deep_as_an_object() {
+        let nested = |levels: usize| format!(r#"{}1{}"#, "[".repeat(levels), "]".repeat(levels));
+        let object = |value: &str, crew: u8| format!(r#"{{"spec":{{"a":{value},"crew":{crew}}}}}"#);
+        let (old, new) = (object(&nested(200), 1), object(&nested(250), 2));
+        check(&old, &old, &new, &new);
+        let mut tree = json::parse(old.as_bytes()).unwrap();
+        let too_deep = object(&nested(2_000), 2);
+        assert!(carry_over(&mut tree, old.as_bytes(), too_deep.as_bytes()).is_err());
+    }
+
     #[test]
     fn another_order_is_no_change() {
         check(

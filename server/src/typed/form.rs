@@ -11,6 +11,7 @@ use super::absent::{Absent, Hook};
 use super::changes::{carry_over, without_nulls};
 use super::read::read;
 use super::strategy::{Strategy, Version};
+use crate::BoxError;
 
 /// Changes a tree as a hook changes the hub in it.
 type Change<H> = fn(&mut Value, &mut dyn FnMut(&mut H));
@@ -83,14 +84,22 @@ fn change_hub<H: Strategy, V: Version + Into<H> + From<H>>(tree: &mut Value, hoo
     carry(tree, &before, &V::from(hub));
 }
 
+/// Fails the write: without the rule's change, it could be one that the rule forbids.
+#[expect(
+    clippy::panic,
+    reason = "who calls rules answers a panic with 500 (`kindom_resource_actor`, `caught`)"
+)]
+fn refuse(error: &BoxError) -> ! {
+    panic!("what a rule has changed cannot be carried over: {error}")
+}
+
 fn carry<V: Version>(tree: &mut Value, before: &[u8], value: &V) {
     let Ok(after) = serde_json::to_vec(value) else { return };
     if before == after {
         return;
     }
-    // Both are JSON that was just written.
     if let Err(error) = carry_over(tree, before, &after) {
-        tracing::error!(%error, "a rule's change is lost");
+        refuse(&error);
     }
 }
 

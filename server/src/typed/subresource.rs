@@ -8,6 +8,7 @@ use futures::future::{FutureExt as _, TryFutureExt as _};
 use futures::stream::{Stream, StreamExt as _};
 use kindom_api::{User, Value};
 use kindom_http::{Handler, HandlerAnswer, HandlerContent, HandlerError, HandlerRefusal, HandlerRequest};
+use kindom_objects::plan::check_uid;
 use kindom_objects::{PlanError, Refusal, RuleContext, Subresource, render};
 use kindom_resource_actor::{Target, WriteError};
 use parking_lot::Mutex;
@@ -32,12 +33,13 @@ where
         async move {
             let tree = std::mem::take(&mut request.object);
             let read = form(&forms, &request.version)?.read(&tree);
+            let uid = tree.text_at(&["metadata", "uid"]).to_owned();
             drop(tree);
             let object = read.map_err(|why| {
                 SubresourceError::internal(format!("the object is none of its type: {why}"))
             })?;
             let warnings = Arc::default();
-            let request = SubresourceRequest { object, request, forms, warnings: Arc::clone(&warnings) };
+            let request = SubresourceRequest { object, uid, request, forms, warnings: Arc::clone(&warnings) };
             let SubresourceAnswer(mut answer) = handler(request).await?;
             answer.warnings = std::mem::take(&mut *warnings.lock());
             Ok(answer)
@@ -56,6 +58,7 @@ fn form<'f, H: Strategy>(forms: &'f Forms<H>, version: &str) -> Result<&'f Form<
 /// A request for a subresource of an object that is there. Its user may make it: permissions name `sloops/sail`, say, and the verb.
 pub struct SubresourceRequest<H> {
     object: H,
+    uid: String,
     request: HandlerRequest,
     forms: Arc<Forms<H>>,
     warnings: Arc<Mutex<Vec<String>>>,
@@ -161,14 +164,18 @@ impl<H: Strategy> SubresourceRequest<H> {
         let HandlerRequest { version, namespace, name, handle, options, .. } = &self.request;
         let target = Target { version, subresource, namespace: namespace.as_deref(), name };
         let form = form(&self.forms, version)?;
-        let mut wanted = |_: &RuleContext<'_>, stored: &Value| {
+        let mut wanted = |cx: &RuleContext<'_>, stored: &Value| {
+            // The handler has seen this one, and no other of the same name.
+            check_uid(cx, target.namespace, name, &self.uid, stored.text_at(&["metadata", "uid"]))?;
             let mut object = stored.clone();
             let mut outcome = Ok(());
             form.change(&mut object, |object| outcome = change(object));
-            outcome.map(|()| object).map_err(|SubresourceError(error)| match error {
+            outcome.map_err(|SubresourceError(error)| match error {
                 HandlerError::Refused(refusal) => PlanError::Caller(Refusal::new(refusal)),
                 HandlerError::Write(error) => PlanError::Internal(error.to_string()),
-            })
+            })?;
+            cx.spec.strategy.decode(cx, &mut object, None).map_err(PlanError::Internal)?;
+            Ok(object)
         };
         let written =
             handle.update(target, true, &mut wanted, options).await.map_err(SubresourceError::of)?;
