@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindom_api::Value;
 use kindom_api::json::{self, ParseError};
+use kindom_api::{Map, Value};
 use serde_json::value::RawValue;
 
 use super::read::Place;
@@ -39,36 +39,31 @@ type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 /// # Errors
 /// One of them is no JSON, or nests too deep. The object is changed in part then.
 pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), BoxError> {
-    let (before, after) = (serde_json::from_slice(before)?, serde_json::from_slice(after)?);
-    carry(object, before, after, Place::Root)
+    match (object, serde_json::from_slice(after)) {
+        (Value::Object(map), Ok(after)) => carry(map, serde_json::from_slice(before)?, after, Place::Root),
+        // The object or the value is no map.
+        (object, _) => {
+            *object = json::parse_own(after).map(without_nulls)?;
+            Ok(())
+        }
+    }
 }
 
-fn carry<'a>(
-    tree: &mut Value,
-    before: &'a RawValue,
-    after: &'a RawValue,
-    place: Place,
-) -> Result<(), BoxError> {
-    let (Some(map), Some(after)) = (tree.as_object_mut(), fields(after)?) else {
-        *tree = read(after)?;
-        return Ok(());
-    };
-    let before = fields(before)?.unwrap_or_default();
-    let none: &RawValue = serde_json::from_str("{}")?;
+fn carry(map: &mut Map, before: Fields<'_>, after: Fields<'_>, place: Place) -> Result<(), BoxError> {
     let names: BTreeSet<&Cow<'_, str>> = before.keys().chain(after.keys()).collect();
     for field in names.into_iter().filter(|field| !keeps(place, field)) {
-        let of = |fields: &Fields<'a>| fields.get(field).copied().filter(|text| text.get() != "null");
-        let (old, new, inside) = (of(&before), of(&after), place.inside(field));
+        let (old, new, inside) = (text_of(&before, field), text_of(&after, field), place.inside(field));
         if old.map(RawValue::get) == new.map(RawValue::get) {
             continue;
         }
+        let maps = |text: Option<&RawValue>| text.is_some_and(is_map);
         match (map.get_mut(field), old, new) {
             // It is always there, in the tree.
-            (Some(metadata), old, new) if inside == Place::Metadata => {
-                carry(metadata, old.unwrap_or(none), new.unwrap_or(none), inside)?;
+            (Some(Value::Object(metadata)), old, new) if inside == Place::Metadata => {
+                carry(metadata, fields(old)?, fields(new)?, inside)?;
             }
-            (Some(inner @ Value::Object(_)), Some(old), Some(new)) if is_map(old) && is_map(new) => {
-                carry(inner, old, new, inside)?;
+            (Some(Value::Object(inner)), old, new) if maps(old) && maps(new) => {
+                carry(inner, fields(old)?, fields(new)?, inside)?;
             }
             (_, _, None) => drop(map.remove(field)),
             // The fields of its maps may only have come in another order.
@@ -83,12 +78,18 @@ fn carry<'a>(
     Ok(())
 }
 
+/// The text of a field that is there.
+fn text_of<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
+    fields.get(field).copied().filter(|text| text.get() != "null")
+}
+
 fn is_map(text: &RawValue) -> bool {
     text.get().starts_with('{')
 }
 
-fn fields(text: &RawValue) -> Result<Option<Fields<'_>>, serde_json::Error> {
-    if is_map(text) { serde_json::from_str(text.get()).map(Some) } else { Ok(None) }
+/// The fields of a map's text; none where there is none.
+fn fields(text: Option<&RawValue>) -> Result<Fields<'_>, serde_json::Error> {
+    text.map_or_else(|| Ok(Fields::new()), |text| serde_json::from_str(text.get()))
 }
 
 /// The value of a text, without the fields of maps that are `null`. It may nest as deep as an object may.

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kindom_api::json::TypeError;
 use kindom_api::{Value, json};
 use kindom_objects::Convert;
+use serde::Serialize;
 
 use super::absent::{Absent, Hook};
 use super::changes::{carry_over, without_nulls};
@@ -64,7 +65,7 @@ impl<H: Strategy> Form<H> {
 /// Changes a tree as `hook` changes the value of the type in it.
 fn change<V: Version>(tree: &mut Value, hook: impl FnOnce(&mut V)) {
     let Ok(mut value) = read::<V>(tree) else { return };
-    let Ok(before) = serde_json::to_vec(&value) else { return };
+    let Ok(before) = text(&value) else { return };
     hook(&mut value);
     carry(tree, &before, &value);
 }
@@ -73,15 +74,22 @@ fn change<V: Version>(tree: &mut Value, hook: impl FnOnce(&mut V)) {
 fn change_hub<H: Strategy, V: Version + Into<H> + From<H>>(tree: &mut Value, hook: &mut dyn FnMut(&mut H)) {
     let Ok(value) = read::<V>(tree) else { return };
     let (before, mut hub) = if TypeId::of::<H>() == TypeId::of::<V>() {
-        (serde_json::to_vec(&value), value.into())
+        (text(&value), value.into())
     } else {
         // What does not survive the way there and back is no change of the hook's.
         let hub: H = value.into();
-        (serde_json::to_vec(&V::from(hub.clone())), hub)
+        (text(&V::from(hub.clone())), hub)
     };
     let Ok(before) = before else { return };
     hook(&mut hub);
     carry(tree, &before, &V::from(hub));
+}
+
+/// A value as JSON: most take less than the room that there is at first.
+fn text(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(2048);
+    serde_json::to_writer(&mut text, value)?;
+    Ok(text)
 }
 
 /// Fails the write: without the rule's change, it could be one that the rule forbids.
@@ -94,7 +102,7 @@ fn refuse(error: &BoxError) -> ! {
 }
 
 fn carry<V: Version>(tree: &mut Value, before: &[u8], value: &V) {
-    let Ok(after) = serde_json::to_vec(value) else { return };
+    let Ok(after) = text(value) else { return };
     if before == after {
         return;
     }
