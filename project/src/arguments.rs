@@ -142,7 +142,7 @@ pub struct CreateSubresource {
     /// The name, as in URLs: hoist in /apis/…/sloops/argo/hoist.
     #[arg(long)]
     pub(crate) subresource: String,
-    /// What clients may do with it: create (POST), delete, get, patch and update (PUT).
+    /// The verbs that it has: create (POST), delete, get, patch and update (PUT).
     #[arg(long = "verb", value_delimiter = ',', default_values = ["create", "get"], value_parser = PossibleValuesParser::new(VERBS))]
     pub(crate) verbs: Vec<String>,
 }

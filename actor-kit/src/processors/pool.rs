@@ -13,6 +13,7 @@ use std::time::Duration;
 use async_task::{FallibleTask, Runnable};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use super::overseer::Overseer;
 use super::queue::{FairQueue, Flow};
@@ -47,6 +48,8 @@ pub(super) struct ProcessorPool {
     /// The threads, until they are joined.
     pub(super) workers: Mutex<Vec<Arc<Worker>>>,
     pub(super) overseer: Overseer,
+    /// A thread that was written off has come back.
+    pub(super) returned: Arc<Notify>,
     /// That of the requests.
     runtime: Handle,
 }
@@ -176,6 +179,7 @@ impl ProcessorPool {
             threads: threads as u64,
             workers: Mutex::default(),
             overseer: Overseer::default(),
+            returned: Arc::default(),
             runtime: Handle::current(),
         })
     }
@@ -342,6 +346,7 @@ impl ProcessorPool {
                 *count = count.saturating_sub(1);
             }
             drop(state);
+            self.returned.notify_waiters();
             self.workers.lock().retain(|other| !Arc::ptr_eq(other, worker));
             return;
         }

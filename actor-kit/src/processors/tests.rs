@@ -178,6 +178,50 @@ async fn a_foreign_future_goes_on_in_the_pool() {
     pool.shutdown();
 }
 
+/// One that has begun is not refused any more: it goes on once its kind has a thread again.
+#[tokio::test]
+async fn a_foreign_future_that_has_begun_waits_for_a_thread() {
+    let pool = Processors::new(1).unwrap();
+    let (began, begun) = oneshot::channel();
+    let (wake, woken) = oneshot::channel::<()>();
+    let request = pool.run(flow(1, 7), async move {
+        foreign_future(&"a test".into(), async move {
+            began.send(()).unwrap();
+            woken.await.is_ok()
+        })
+        .await
+    });
+    let running = tokio::spawn(request);
+    begun.await.unwrap();
+    let mut releases = Vec::new();
+    let lost: Vec<_> = (0..worker::WRITTEN_OFF_MAX)
+        .map(|_| {
+            let (release, request) = stuck(&pool, flow(1, 7));
+            releases.push(release);
+            tokio::spawn(request.within(Instant::now() + MINUTE))
+        })
+        .collect();
+    loop {
+        let (release, request) = stuck(&pool, flow(2, 7));
+        drop(release);
+        if matches!(request.within(Instant::now() + MINUTE).await, Ok(Err(_))) {
+            break;
+        }
+    }
+    wake.send(()).unwrap();
+    for _ in 0..10 {
+        assert_eq!(pool.run(flow(1, 2), async { dear(DEAR).await.is_ok() }).await, Ok(true));
+    }
+    assert!(!running.is_finished());
+    releases.pop();
+    assert_eq!(running.await.unwrap(), Ok(Ok(true)));
+    releases.clear();
+    for lost in lost {
+        assert_eq!(lost.await.unwrap(), Ok(Ok(true)));
+    }
+    pool.shutdown();
+}
+
 /// Does something when it is dropped.
 struct Dropped<F: FnMut()>(F);
 

@@ -206,13 +206,22 @@ where
             return Poll::Pending;
         }
         let place = Place::here();
-        if let Some(Err(overloaded)) = place.as_ref().map(Place::admit) {
+        if let Some(place) = &place
+            && let Err(overloaded) = place.admit()
+        {
             if !has_begun {
                 return Poll::Ready(Err(overloaded));
             }
             // What it has done cannot be refused any more: it waits for a thread, or for its deadline.
-            let wait = parked.get_or_insert_with(|| Box::pin(tokio::time::sleep(overloaded.retry_after)));
-            if wait.as_mut().poll(cx).is_ready() {
+            let returned = match &mut parked {
+                Some(returned) => returned,
+                // Asked once more below: one may have come back before this.
+                None => {
+                    cx.waker().wake_by_ref();
+                    parked.insert(Box::pin(Arc::clone(&place.pool.returned).notified_owned()))
+                }
+            };
+            if returned.as_mut().poll(cx).is_ready() {
                 parked = None;
                 cx.waker().wake_by_ref();
             }

@@ -16,7 +16,7 @@ const WRITE_TIMES_MAX: f64 = 1.3;
 const READ_TIMES_MAX: f64 = 1.03;
 
 /// The collection of a kind's objects, and its runs of each sort of request.
-struct Side {
+struct Boats {
     collection: String,
     body: fn(&str) -> Value,
     runs: [Vec<Run>; 4],
@@ -40,7 +40,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     let counts = setup.counts;
     let mut clients = Clients::connect(&endpoint, Protocol::Http1, counts.writers).await?;
     let collection = |of: &str| SLOOPS.replace("sloops", of);
-    let side = |of: &str, body| Side { collection: collection(of), body, runs: Default::default() };
+    let side = |of: &str, body| Boats { collection: collection(of), body, runs: Default::default() };
     let mut sides = [side("sloops", sloop as fn(&str) -> Value), side("rafts", raft)];
     let objects = (counts.creates / 10).max(1);
     // The first round only warms up.
@@ -67,7 +67,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     sails.end().await
 }
 
-impl Side {
+impl Boats {
     async fn round(
         &self,
         process: &Process,

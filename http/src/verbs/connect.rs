@@ -60,11 +60,14 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
     check_extensions(call, &query)?;
     let stored = get::latest(call).await?;
     dear(DEAR + cost::parse(stored.json().len())).await?;
-    let body = match received {
+    let mut body = match received {
         Some(received) => Some(plain_body(call, received).await?),
         None => None,
     };
-    if info.verb == Verb::Delete && body.as_ref().is_some_and(|body| is_dry_run(body)) {
+    if info.verb == Verb::Delete
+        && let Some(body) = &mut body
+        && body.read(is_dry_run, |_| 0).await?
+    {
         query.dry_run = true;
     }
     // Hooks see the hub, and the storage version is nearest to it.

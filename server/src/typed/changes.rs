@@ -37,16 +37,10 @@ type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 /// as a whole. A `null` counts as a field that is not there, as the value of an absent `Option` is written.
 ///
 /// # Errors
-/// One of them is no JSON, or nests too deep. The object is changed in part then.
+/// One of the three is no map, or a value in it nests too deep. The object is changed in part then.
 pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), BoxError> {
-    match (object, serde_json::from_slice(after)) {
-        (Value::Object(map), Ok(after)) => carry(map, serde_json::from_slice(before)?, after, Place::Root),
-        // The object or the value is no map.
-        (object, _) => {
-            *object = json::parse_own(after).map(without_nulls)?;
-            Ok(())
-        }
-    }
+    let map = object.as_object_mut().ok_or("the object is no map")?;
+    carry(map, serde_json::from_slice(before)?, serde_json::from_slice(after)?, Place::Root)
 }
 
 fn carry(map: &mut Map, before: Fields<'_>, after: Fields<'_>, place: Place) -> Result<(), BoxError> {

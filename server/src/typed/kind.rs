@@ -169,7 +169,7 @@ impl<H: Strategy> Versions<H> {
 
     fn into_kind(self) -> Kind {
         let forms = Arc::new(self.forms);
-        let handled = Arc::clone(&forms);
+        let of_handlers = Arc::clone(&forms);
         let rules = Arc::new(Rules::new(Arc::clone(&forms)));
         let objects = match forms.is_one() {
             true => TypedObjects::new(rules),
@@ -177,7 +177,8 @@ impl<H: Strategy> Versions<H> {
         };
         let declared = self.subresources.iter().map(|served| (served.name, served.verbs));
         let registration = registration(&self.definition, self.versions, self.whole, declared);
-        let handlers = self.subresources.into_iter().map(|served| (served.name, (served.handler)(&handled)));
+        let handlers =
+            self.subresources.into_iter().map(|served| (served.name, (served.handler)(&of_handlers)));
         Kind {
             name: name(&self.definition),
             registration,

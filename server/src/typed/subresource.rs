@@ -77,7 +77,7 @@ impl<H: Strategy> SubresourceRequest<H> {
         self.request.verb
     }
 
-    /// The path behind the subresource, as it stands in the request: `a/b` in `…/sloops/argo/signal/a/b`. Empty if it ends there.
+    /// The path behind the subresource, decoded: `a/b` in `…/sloops/argo/signal/a/b`. Empty if it ends there.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.request.path
