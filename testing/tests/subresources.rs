@@ -115,6 +115,10 @@ async fn signal(request: SubresourceRequest<Sloop>) -> Result<SubresourceAnswer,
             let pieces = stream::iter(["ahoy, ", "argo"]).map(|piece| Ok(piece.into()));
             Ok(SubresourceAnswer::pieces("text/plain", pieces))
         }
+        "long" => {
+            let pieces = stream::iter([vec![b'x'; 200_000], Vec::new(), vec![b'y'; 70_000]]);
+            Ok(SubresourceAnswer::pieces("text/plain", pieces.map(|piece| Ok(piece.into()))))
+        }
         "broken" => {
             let pieces = stream::iter([0, 1])
                 .map(|n| if n == 0 { Ok("ahoy".into()) } else { panic!("a bug in a stream") });
@@ -275,6 +279,8 @@ async fn a_handler_answers_in_any_form() {
     assert_eq!(port.argo("GET", "/signal?do=accepted", "").await, (202, text("flags\n")));
     assert_eq!(port.argo("GET", "/signal?do=pieces", "").await, (200, text("ahoy, argo")));
     assert_eq!(port.argo("HEAD", "/signal?do=pieces", "").await, (200, text("")));
+    let long = "x".repeat(200_000) + &"y".repeat(70_000);
+    assert_eq!(port.ask("GET", &format!("{ARGO}/signal?do=long"), "").await, (200, long));
     assert_eq!(port.argo("GET", "/signal?do=sleep", "").await, (200, text("slept")));
     let (code, refused) = port.argo("GET", "/signal?do=teapot", "").await;
     assert_eq!((code, &refused["message"]), (418, &json!("short and stout")));

@@ -37,8 +37,8 @@ use crate::verbs::get;
 use crate::warning::warning_headers;
 use crate::writing::{check_extensions, options};
 
-/// The most pieces of a stream that wait for the connection.
-const PIECES: usize = 2;
+/// The most slices of a stream that wait for the connection.
+const SLICES: usize = 2;
 
 /// The answer of the program's own handler.
 pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
@@ -175,8 +175,6 @@ struct Pumped {
     /// True once all of it was sent.
     is_whole: bool,
     from: mpsc::Receiver<Result<Bytes, std::io::Error>>,
-    /// The rest of a piece.
-    rest: Bytes,
     _kept: (Option<Plain>, Held),
 }
 
@@ -188,11 +186,20 @@ fn streamed(
     name: Arc<str>,
     kept: (Option<Plain>, Held),
 ) -> Pieces {
-    let (to, from) = mpsc::channel(PIECES);
+    let (to, from) = mpsc::channel(SLICES);
     let pump = async move {
         let Some(mut pieces) = pieces.into_inner() else { return false };
         let sent = async move {
             while let Some(piece) = pieces.next().await {
+                let mut piece = piece;
+                // In slices, so that of a long piece there is one for each stream.
+                while let Ok(long) = &mut piece
+                    && long.len() > SLICE_BYTES
+                {
+                    if to.send(Ok(long.split_to(SLICE_BYTES))).await.is_err() {
+                        return;
+                    }
+                }
                 if to.send(piece).await.is_err() {
                     return;
                 }
@@ -208,7 +215,7 @@ fn streamed(
         }
     };
     let run = Some(processors.run(flow, pump));
-    let pumped = Pumped { run, is_whole: false, from, rest: Bytes::new(), _kept: kept };
+    let pumped = Pumped { run, is_whole: false, from, _kept: kept };
     unfold(Some(pumped), |pumped| async {
         let mut pumped = pumped?;
         match pumped.next().await {
@@ -222,31 +229,19 @@ fn streamed(
 
 impl Pumped {
     async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
-        while self.rest.is_empty() {
-            let piece = match &mut self.run {
-                Some(run) => tokio::select! {
-                    biased;
-                    piece = self.from.recv() => piece,
-                    ended = run => {
-                        (self.run, self.is_whole) = (None, ended == Ok(true));
-                        continue;
-                    }
+        if let Some(run) = &mut self.run {
+            tokio::select! {
+                biased;
+                piece = self.from.recv() => match piece {
+                    Some(piece) => return Some(piece),
+                    None => self.is_whole = run.await == Ok(true),
                 },
-                None => self.from.recv().await,
-            };
-            match piece {
-                Some(Ok(bytes)) => self.rest = bytes,
-                Some(Err(error)) => return Some(Err(error)),
-                // The program has ended it; whether by a bug, its run says.
-                None => {
-                    if let Some(run) = self.run.take() {
-                        self.is_whole = run.await == Ok(true);
-                    }
-                    let broken = || std::io::Error::other("the handler's stream ended by a bug");
-                    return (!self.is_whole).then(|| Err(broken()));
-                }
+                ended = &mut *run => self.is_whole = ended == Ok(true),
             }
+            self.run = None;
         }
-        Some(Ok(self.rest.split_to(self.rest.len().min(SLICE_BYTES))))
+        // What came before the end, which a bug may have been.
+        let broken = || Err(std::io::Error::other("the handler's stream ended by a bug"));
+        self.from.recv().await.or_else(|| (!self.is_whole).then(broken))
     }
 }
