@@ -1,0 +1,115 @@
+// Command roles prints the roles and bindings that upstream's server makes when it starts, as JSON. From the folder above:
+//
+//	go run ./roles >../../finalizer-actor/src/roles/defaults.json
+//
+// Each object has a line of its own, so that the difference of two versions can be read. Feature gates are at their defaults.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+)
+
+const source = "pkg/registry/rbac/rest/storage_rbac.go and plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes 1.37"
+const command = "go run ./roles >../../finalizer-actor/src/roles/defaults.json, in integration/kube-apiserver"
+
+// object is a role or a binding without the fields that a server sets.
+type object struct {
+	APIVersion      string                  `json:"apiVersion"`
+	Kind            string                  `json:"kind"`
+	Metadata        metadata                `json:"metadata"`
+	AggregationRule *rbacv1.AggregationRule `json:"aggregationRule,omitempty"`
+	Rules           []rbacv1.PolicyRule     `json:"rules,omitempty"`
+	RoleRef         *rbacv1.RoleRef         `json:"roleRef,omitempty"`
+	Subjects        []rbacv1.Subject        `json:"subjects,omitempty"`
+}
+
+type metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+func bare(kind string, meta metav1.ObjectMeta) object {
+	kept := metadata{meta.Name, meta.Namespace, meta.Labels, meta.Annotations}
+	return object{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind, Metadata: kept}
+}
+
+func main() {
+	var clusterRoles, clusterRoleBindings, roles, roleBindings []object
+	for _, of := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+		role := bare("ClusterRole", of.ObjectMeta)
+		role.AggregationRule, role.Rules = of.AggregationRule, of.Rules
+		clusterRoles = append(clusterRoles, role)
+	}
+	for _, of := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		binding := bare("ClusterRoleBinding", of.ObjectMeta)
+		binding.RoleRef, binding.Subjects = &of.RoleRef, of.Subjects
+		clusterRoleBindings = append(clusterRoleBindings, binding)
+	}
+	namespaced := bootstrappolicy.NamespaceRoles()
+	for _, namespace := range slices.Sorted(maps.Keys(namespaced)) {
+		for _, of := range namespaced[namespace] {
+			role := bare("Role", of.ObjectMeta)
+			role.Rules = of.Rules
+			roles = append(roles, role)
+		}
+	}
+	bound := bootstrappolicy.NamespaceRoleBindings()
+	for _, namespace := range slices.Sorted(maps.Keys(bound)) {
+		for _, of := range bound[namespace] {
+			binding := bare("RoleBinding", of.ObjectMeta)
+			binding.RoleRef, binding.Subjects = &of.RoleRef, of.Subjects
+			roleBindings = append(roleBindings, binding)
+		}
+	}
+
+	out := bufio.NewWriter(os.Stdout)
+	fmt.Fprintf(out, "{\n\"source\":%s,\n\"command\":%s,\n", line(source), line(command))
+	list(out, "clusterRoles", clusterRoles)
+	list(out, "clusterRoleBindings", clusterRoleBindings)
+	list(out, "roles", roles)
+	list(out, "roleBindings", roleBindings)
+	// The bindings to copy subjects to are among the bindings above.
+	split := map[string]string{}
+	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
+		split[from] = to.Name
+	}
+	fmt.Fprintf(out, "\"clusterRolesToAggregate\":%s,\n", line(bootstrappolicy.ClusterRolesToAggregate()))
+	fmt.Fprintf(out, "\"clusterRoleBindingsToSplit\":%s\n}\n", line(split))
+	if err := out.Flush(); err != nil {
+		panic(err)
+	}
+}
+
+func list(out *bufio.Writer, name string, objects []object) {
+	fmt.Fprintf(out, "%s:[", line(name))
+	for i, one := range objects {
+		if i > 0 {
+			out.WriteString(",")
+		}
+		fmt.Fprintf(out, "\n%s", line(one))
+	}
+	out.WriteString("\n],\n")
+}
+
+// line is the JSON of a value, in which < and > are themselves.
+func line(value any) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(text.Bytes())
+}
