@@ -32,6 +32,7 @@ pub mod plan;
 pub mod plugins;
 mod propagation;
 mod published;
+pub mod rbac;
 pub mod registration;
 pub mod render;
 pub mod review;

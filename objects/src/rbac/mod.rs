@@ -1,0 +1,3 @@
+//! The rules of roles as authorization reads them.
+
+pub mod coverage;
