@@ -1,7 +1,7 @@
 //! The failures of this crate's loops.
 
 use kindom_actor_kit::AskError;
-use kindom_resource_actor::{ReadError, WriteError};
+use kindom_resource_actor::{ReadError, WatchError, WriteError};
 use kindom_storage::StorageError;
 
 /// The reason why a drain stopped; with upstream's texts (`crd_finalizer.go`, 1.37).
@@ -24,6 +24,10 @@ pub(crate) enum ReconcileError {
     Read(#[from] ReadError),
     #[error("writing: {0}")]
     Write(#[from] WriteError),
+    #[error("watching: {0}")]
+    Watch(#[from] WatchError),
+    #[error("{0} changes too often")]
+    Restless(String),
     #[error(transparent)]
     Drain(#[from] DrainError),
     #[error("checking types: {0}")]

@@ -2,7 +2,7 @@
 //! (`storage_version`). Makes what every namespace has (`provision`), keeps the endpoints of the Service `kubernetes` (`endpoints`)
 //! and the ServiceCIDR of that name (`service_cidr`), and fills in the token secrets of service accounts (`account_secrets`).
 //! Deletes events some time after their last write (`expiry`). Keeps the statuses of quotas (`quotas`) and of
-//! policies (`policy_status`).
+//! policies (`policy_status`). Makes the default roles, and gives cluster roles the rules of those that they select (`roles`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
 //! of both; and takes versions out of `status.storedVersions`.
@@ -36,8 +36,10 @@ pub mod provision;
 pub mod quotas;
 mod reconciler;
 mod registration;
+mod roles;
 pub mod service_cidr;
 pub mod storage_version;
 mod tasks;
 
 pub use reconciler::start;
+pub use roles::{DefaultRoles, RoleTypes, cluster_role_aggregation, default_roles};

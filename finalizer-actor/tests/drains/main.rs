@@ -5,6 +5,7 @@ mod kills;
 mod namespaces;
 mod registrations;
 mod replicas;
+mod roles;
 mod storage_versions;
 #[path = "../../../registry-actor/tests/registry/world.rs"]
 mod world;

@@ -47,29 +47,29 @@ func bare(kind string, meta metav1.ObjectMeta) object {
 
 func main() {
 	var clusterRoles, clusterRoleBindings, roles, roleBindings []object
-	for _, of := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
-		role := bare("ClusterRole", of.ObjectMeta)
-		role.AggregationRule, role.Rules = of.AggregationRule, of.Rules
+	for _, full := range append(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()...) {
+		role := bare("ClusterRole", full.ObjectMeta)
+		role.AggregationRule, role.Rules = full.AggregationRule, full.Rules
 		clusterRoles = append(clusterRoles, role)
 	}
-	for _, of := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
-		binding := bare("ClusterRoleBinding", of.ObjectMeta)
-		binding.RoleRef, binding.Subjects = &of.RoleRef, of.Subjects
+	for _, full := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		binding := bare("ClusterRoleBinding", full.ObjectMeta)
+		binding.RoleRef, binding.Subjects = &full.RoleRef, full.Subjects
 		clusterRoleBindings = append(clusterRoleBindings, binding)
 	}
 	namespaced := bootstrappolicy.NamespaceRoles()
 	for _, namespace := range slices.Sorted(maps.Keys(namespaced)) {
-		for _, of := range namespaced[namespace] {
-			role := bare("Role", of.ObjectMeta)
-			role.Rules = of.Rules
+		for _, full := range namespaced[namespace] {
+			role := bare("Role", full.ObjectMeta)
+			role.Rules = full.Rules
 			roles = append(roles, role)
 		}
 	}
 	bound := bootstrappolicy.NamespaceRoleBindings()
 	for _, namespace := range slices.Sorted(maps.Keys(bound)) {
-		for _, of := range bound[namespace] {
-			binding := bare("RoleBinding", of.ObjectMeta)
-			binding.RoleRef, binding.Subjects = &of.RoleRef, of.Subjects
+		for _, full := range bound[namespace] {
+			binding := bare("RoleBinding", full.ObjectMeta)
+			binding.RoleRef, binding.Subjects = &full.RoleRef, full.Subjects
 			roleBindings = append(roleBindings, binding)
 		}
 	}
