@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	_ "embed"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -34,7 +35,7 @@ func startKubeAPIServer(ctx context.Context, binary, disabled, etcd, dir string)
 		return "", nil, nil, err
 	}
 	tokens := filepath.Join(dir, "tokens.csv")
-	if err := os.WriteFile(tokens, []byte(token+",recorder,recorder,system:masters\n"), 0o600); err != nil {
+	if err := os.WriteFile(tokens, users, 0o600); err != nil {
 		return "", nil, nil, err
 	}
 	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
@@ -83,12 +84,20 @@ func startKubeAPIServer(ctx context.Context, binary, disabled, etcd, dir string)
 
 const token = "recorder"
 
-// authorized adds the recorder's token to every request.
+// users are those that a script may be: their tokens are their names. The recorder and boss are masters, the others may
+// do only what a script lets them. The replay gives kindom the same file.
+//
+//go:embed tokens.csv
+var users []byte
+
+// authorized adds the recorder's token to every request that has none of its own.
 type authorized struct{ to *http.Transport }
 
 func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
-	request.Header.Set("Authorization", "Bearer "+token)
+	if request.Header.Get("Authorization") == "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	return a.to.RoundTrip(request)
 }
 

@@ -149,12 +149,16 @@ func (r *runner) send(ctx context.Context, step *Step) (*http.Response, error) {
 	if contentType := or(step.ContentType, "application/json"); body != nil && contentType != "-" {
 		request.Header.Set("Content-Type", contentType)
 	}
-	for key, value := range step.Headers {
-		text, err := substitute(value, r.vars)
-		if err != nil {
-			return nil, err
+	for key, values := range step.Headers {
+		// A script may be another client.
+		request.Header.Del(key)
+		for _, value := range values {
+			text, err := substitute(value, r.vars)
+			if err != nil {
+				return nil, err
+			}
+			request.Header.Add(key, text)
 		}
-		request.Header.Set(key, text)
 	}
 	return r.client.Do(request)
 }

@@ -32,7 +32,7 @@ type Step struct {
 	Path        string                     `json:"path"`
 	Query       map[string]string          `json:"query"`
 	RawQuery    string                     `json:"rawQuery"`
-	Headers     map[string]string          `json:"headers"`
+	Headers     map[string]Values          `json:"headers"`
 	From        string                     `json:"from"`
 	Set         map[string]json.RawMessage `json:"set"`
 	Remove      []string                   `json:"remove"`
@@ -46,6 +46,19 @@ type Step struct {
 	Watch       *Watch                     `json:"watch"`
 	Select      []string                   `json:"select"`
 	Record      string                     `json:"record"`
+}
+
+// Values are those of a header: a text or, for one that is sent repeatedly, a list of texts.
+type Values []string
+
+// UnmarshalJSON takes both forms.
+func (v *Values) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*v = Values{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(v))
 }
 
 // Repeat is a body too large to be written down.

@@ -42,7 +42,7 @@ pub struct Step {
     path: String,
     query: BTreeMap<String, String>,
     raw_query: String,
-    headers: BTreeMap<String, String>,
+    headers: BTreeMap<String, Values>,
     from: Option<String>,
     set: BTreeMap<String, Value>,
     remove: Vec<String>,
@@ -56,6 +56,23 @@ pub struct Step {
     pub(super) watch: Option<Stop>,
     pub(super) select: Vec<String>,
     pub(super) record: Record,
+}
+
+/// The values of a header: a text or, for one that is sent repeatedly, a list of texts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Values {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Values {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Several(values) => values,
+        }
+    }
 }
 
 /// The parts of an answer that are compared.
@@ -203,10 +220,12 @@ impl Step {
         if body.is_some() && content_type != "-" {
             headers.push(("Content-Type".to_owned(), content_type.to_owned()));
         }
-        for (name, value) in &self.headers {
+        for (name, values) in &self.headers {
             // A script may be another client.
             headers.retain(|(default, _)| default != "User-Agent" || name != "User-Agent");
-            headers.push((name.clone(), substitute(value, vars)?));
+            for value in values.all() {
+                headers.push((name.clone(), substitute(value, vars)?));
+            }
         }
         Ok(Request { method: self.method.clone(), target, headers, body })
     }

@@ -92,7 +92,7 @@ const TYPE: &str = "application/json";
 fn a_request_is_put_together_from_fixture_changes_and_variables() {
     let steps = json!([{
         "name": "a", "method": "POST", "path": "${things}", "rawQuery": "raw", "query": {"sel": "a in (b,c)"},
-        "headers": {"X": "y"}, "from": "one",
+        "headers": {"X": "y", "Z": ["b", "${base}"]}, "from": "one",
         "set": {"/metadata/labels/a~1b": "${base}", "/spec/list/-": {"x": 2}, "/spec/list/0": 0}, "remove": ["/metadata/name"],
     }]);
     let (_, requests) = run(&steps, &json!([{"name": "a", "status": 200}]), Canned::default());
@@ -104,7 +104,14 @@ fn a_request_is_put_together_from_fixture_changes_and_variables() {
         request.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     assert_eq!(
         headers,
-        ["User-Agent: kindom-replay/1", "Accept: application/json", "Content-Type: application/json", "X: y"]
+        [
+            "User-Agent: kindom-replay/1",
+            "Accept: application/json",
+            "Content-Type: application/json",
+            "X: y",
+            "Z: b",
+            "Z: /apis/g"
+        ]
     );
 }
 
