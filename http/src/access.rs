@@ -33,6 +33,7 @@ pub(crate) fn span(request: &Head, info: Option<&RequestInfo>, audit_id: Option<
         "request",
         audit_id = audit_id.and_then(|id| id.to_str().ok()),
         user = field::Empty,
+        impersonator = field::Empty,
         verb = field::Empty,
         group = field::Empty,
         resource = field::Empty,
@@ -66,6 +67,12 @@ pub(crate) fn span(request: &Head, info: Option<&RequestInfo>, audit_id: Option<
 
 /// Adds the user to a request's span.
 pub(crate) fn asked_by(span: &Span, user: &User) {
+    span.record("user", user.name.as_str());
+}
+
+/// Notes that the request goes on as another user.
+pub(crate) fn impersonated(span: &Span, requestor: &User, user: &User) {
+    span.record("impersonator", requestor.name.as_str());
     span.record("user", user.name.as_str());
 }
 

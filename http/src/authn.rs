@@ -19,6 +19,8 @@ mod authorize;
 mod current;
 mod delegate;
 mod front_proxy;
+mod impersonate;
+mod roles;
 #[cfg(test)]
 mod testing;
 mod tls;
@@ -34,15 +36,17 @@ use rustls::{
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 pub(crate) use authorize::sanitized;
-pub use authorize::{Attributes, Denial, authorize, deny, refuse_impersonation};
+pub use authorize::{Attributes, Denial, authorize, deny};
 pub use current::{CurrentAuthenticator, Peer};
 pub(crate) use delegate::Refused;
 pub use delegate::{
-    AccessQuestion, AccessReviewer, AlwaysAllowPaths, Decision, DelegatedAuthorization, Delegation, Review,
+    AccessQuestion, AccessReviewer, AlwaysAllowPaths, Authorization, Decision, Delegation, Review,
     TokenReviewer, Unreviewed,
 };
 pub use front_proxy::FrontProxies;
 use front_proxy::Proxy;
+pub(crate) use impersonate::{Impersonation, LastModes, NotWanted, Requested};
+pub use roles::by_roles;
 pub use tls::{TlsError, server_config};
 pub use tokens::{TokenError, Tokens};
 

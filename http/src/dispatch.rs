@@ -24,7 +24,8 @@ use tracing::{Instrument as _, Span};
 use crate::aggregate::{Aggregator, elsewhere};
 use crate::app::App;
 use crate::authn::{
-    AccessQuestion, Attributes, Peer, Presented, Unauthorized, Unreviewed, authorize, refuse_impersonation,
+    AccessQuestion, Attributes, Impersonation, NotWanted, Peer, Presented, Requested, Unauthorized,
+    Unreviewed, authorize,
 };
 use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
@@ -211,16 +212,6 @@ async fn answer(
         Err(why) => Box::pin(reviewed(state, request, why)).await?,
     };
     access::asked_by(span, &user);
-    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    refuse_impersonation(&user, headers).map_err(Failure::Denied)?;
-    let flow = flow(state, &user, info);
-    turns::asks(flow);
-    let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
-    let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
-    let mut held = state.bounds.budget.begin(&share);
-    if request.headers().len() > HEADERS_FEW {
-        held.grow(request.headers().len() * HEADER_BYTES)?;
-    }
     let (method, path);
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -237,6 +228,21 @@ async fn answer(
             Attributes::Path { verb: &method, path: &path }
         }
     };
+    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let user =
+        match Impersonation::of_headers(headers).map_err(|NotWanted(why)| RequestError::BadRequest(why))? {
+            None => user,
+            // Boxed, as above.
+            Some(wanted) => Box::pin(acting_as(state, (user, wanted), attributes, info, span)).await?,
+        };
+    let flow = flow(state, &user, info);
+    turns::asks(flow);
+    let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
+    let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
+    let mut held = state.bounds.budget.begin(&share);
+    if request.headers().len() > HEADERS_FEW {
+        held.grow(request.headers().len() * HEADER_BYTES)?;
+    }
     authorized(state, asked, &user, attributes, info).await?;
     if let Some(aggregator) = &state.aggregator
         && let Some((group, version)) = elsewhere(&**aggregator, info)
@@ -388,6 +394,34 @@ impl SentOn<'_> {
         let has_no_end = asked.info.as_ref().is_ok_and(forward::has_no_end);
         forward(aggregator, &asked.head, destination, client, payload, is_of_a_proxy, has_no_end).await
     }
+}
+
+/// The user as whom a request goes on that asks to be made as another one.
+async fn acting_as(
+    state: &State,
+    (requestor, wanted): (Arc<User>, Impersonation),
+    attributes: Attributes<'_>,
+    info: &RequestInfo,
+    span: &Span,
+) -> Result<Arc<User>, Failure> {
+    let version = match info {
+        RequestInfo::Resource(info) => info.resource.version.as_str(),
+        RequestInfo::Path(_) => "",
+    };
+    let authorization = state.delegation.authorization.as_ref();
+    let requested = Requested {
+        last_modes: &state.last_modes,
+        authorization,
+        requestor: &requestor,
+        attributes,
+        version,
+    };
+    let user = requested
+        .act_as(&wanted)
+        .await
+        .map_err(|denial| denial.map_or(Failure::InFlight, Failure::Denied))?;
+    access::impersonated(span, &requestor, &user);
+    Ok(Arc::new(user))
 }
 
 /// Asks whether a user may do something.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::accounts::ServiceAccounts;
 use crate::aggregate::Aggregator;
-use crate::authn::{Authenticator, CurrentAuthenticator, Delegation};
+use crate::authn::{Authenticator, CurrentAuthenticator, Delegation, LastModes};
 use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
     /// The reviews that a host makes.
     pub(crate) delegation: Delegation,
+    /// The modes in which users acted as others.
+    pub(crate) last_modes: LastModes,
     /// Signs and checks tokens; `None` where there are no service accounts.
     pub(crate) accounts: Option<ServiceAccounts>,
     /// Clients cannot change namespaces.
@@ -102,6 +104,7 @@ impl State {
             evictions: WriteTurns::default(),
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),
+            last_modes: LastModes::default(),
             accounts: None,
             namespaces_are_the_hosts: false,
             collector: Collector::default(),

@@ -91,7 +91,7 @@ pub(crate) fn failed(call: &Call<'_>, error: impl Into<WriteError>) -> Failure {
 /// The outcome of a write, and the record of its stages, if the client asked for that.
 pub(crate) struct Ended {
     pub(crate) written: Result<Written, Failure>,
-    explanation: Option<Arc<Explanation>>,
+    pub(crate) explanation: Option<Arc<Explanation>>,
 }
 
 /// Refuses the options that are kindom's own where they do not apply.

@@ -10,6 +10,8 @@ use kindom_api::{GroupVersionKind, Value};
 /// A plugin, by the name that kube-apiserver's flags have for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plugin {
+    /// Nobody asks for a client's certificate of the server's masters.
+    CertificateSubjectRestriction,
     /// An Ingress without a class gets the default one.
     DefaultIngressClass,
     /// A PersistentVolumeClaim without a class gets the default one.
@@ -32,7 +34,8 @@ pub enum Plugin {
 
 impl Plugin {
     /// All of them; each is on by default.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::CertificateSubjectRestriction,
         Self::DefaultIngressClass,
         Self::DefaultStorageClass,
         Self::DefaultTolerationSeconds,
@@ -48,6 +51,7 @@ impl Plugin {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::CertificateSubjectRestriction => "CertificateSubjectRestriction",
             Self::DefaultIngressClass => "DefaultIngressClass",
             Self::DefaultStorageClass => "DefaultStorageClass",
             Self::DefaultTolerationSeconds => "DefaultTolerationSeconds",

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use kindom_api::User;
 
+use crate::rbac::coverage::PolicyRule;
+
 /// The thing that has to be found out before a question can be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inquiry {
@@ -18,8 +20,13 @@ pub enum Inquiry {
     },
     /// The permission of a user to act.
     Access(Box<User>, Action),
-    /// Everything that a user may do.
-    Rules(Box<User>),
+    /// Everything that a user may do in a namespace.
+    Rules {
+        /// The user.
+        user: Box<User>,
+        /// The namespace.
+        namespace: String,
+    },
 }
 
 /// An action that a user may want to take.
@@ -62,8 +69,17 @@ pub enum Verdict {
     Token(Result<Option<Identified>, String>),
     /// The permission to act.
     Access(Access),
-    /// `true` if the user may do everything, `false` for nothing; `None` if another server decides.
-    Rules(Option<bool>),
+    /// The rules of a user; `None` if another server decides.
+    Rules(Option<ListedRules>),
+}
+
+/// What a user may do, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ListedRules {
+    /// Those of resources and of paths.
+    pub rules: Vec<PolicyRule>,
+    /// The reason why some may be absent; empty if none is.
+    pub error: String,
 }
 
 /// The user of a token.

@@ -20,6 +20,7 @@ use tokio::time::timeout_at;
 use crate::cost::{self, Cost};
 use crate::error::{ReadError, WriteError};
 use crate::event_limits::EventLimits;
+use crate::permissions::Permissions;
 use crate::{ResourceHandle, Snapshot};
 
 /// The webhooks and policies of all configurations. Cheap to clone.
@@ -71,6 +72,16 @@ pub struct Disabled {
     pub validating_webhooks: bool,
     /// Whoever may write an object may choose its owners.
     pub owner_permissions: bool,
+    /// Whoever may write the approval of a CertificateSigningRequest may approve it.
+    pub certificate_approval: bool,
+    /// Whoever may write the status of a CertificateSigningRequest may sign it.
+    pub certificate_signing: bool,
+}
+
+/// The steps of a CertificateSigningRequest that need a permission for its signer.
+pub(crate) struct GuardedSigners {
+    pub(crate) approval: bool,
+    pub(crate) signing: bool,
 }
 
 /// A kind of policies and that of their bindings.
@@ -91,6 +102,10 @@ pub(crate) struct Configurations {
     pub(crate) find_kind: Arc<FindKind>,
     /// Not everybody may choose the owners of what he writes.
     pub(crate) guards_owners: bool,
+    /// Not everybody may have certificates signed.
+    pub(crate) guarded_signers: GuardedSigners,
+    /// Nobody may give others permissions that he has not got.
+    pub(crate) permissions: Option<Permissions>,
 }
 
 /// A form into which the objects of a configuring type are compiled.
@@ -242,13 +257,14 @@ impl<T: Compile> Compiled<T> {
 
 impl Admission {
     /// Webhooks and policies that are configured by objects of these types, but for those that are switched off. `faces` are all types that show what another one stores;
-    /// the kinds of parameters are found among those that are served.
+    /// the kinds of parameters are found among those that are served. Where roles give `permissions`, nobody gives more than he has.
     #[must_use]
     pub fn new(
         types: ConfiguringTypes,
         disabled: Disabled,
         faces: Vec<Arc<TypeSpec>>,
         find_kind: Arc<FindKind>,
+        permissions: Option<Permissions>,
     ) -> Self {
         let ConfiguringTypes { mutating, validating, judging, changing } = types;
         Self(Arc::new(Configurations {
@@ -259,6 +275,11 @@ impl Admission {
             faces,
             find_kind,
             guards_owners: !disabled.owner_permissions,
+            guarded_signers: GuardedSigners {
+                approval: !disabled.certificate_approval,
+                signing: !disabled.certificate_signing,
+            },
+            permissions,
         }))
     }
 

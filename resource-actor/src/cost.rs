@@ -90,6 +90,11 @@ pub(crate) fn rules(webhooks: usize, bytes: usize) -> Duration {
     Duration::from_nanos((webhooks as u64).saturating_mul(RULES).saturating_add(bytes as u64))
 }
 
+/// So many things, each of which costs so many nanoseconds.
+pub(crate) fn each(nanoseconds: u64, count: usize) -> Duration {
+    Duration::from_nanos(nanoseconds.saturating_mul(count as u64))
+}
+
 /// The cost of parsing stored objects of so many bytes.
 pub(crate) fn parse(bytes: usize) -> Duration {
     Duration::from_nanos((bytes as u64).saturating_mul(PARSED))

@@ -407,7 +407,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,
     /// The authorization mode: AlwaysAllow lets every authenticated user do everything, unless --authorization-kubeconfig
-    /// leaves that to a host.
+    /// leaves that to a host; RBAC what roles and their bindings permit.
     #[arg(long, value_enum, default_value_t = AuthorizationMode::AlwaysAllow)]
     pub(crate) authorization_mode: AuthorizationMode,
     /// The servers of an etcd cluster as the store, instead of a folder: URLs, separated by commas.
@@ -649,10 +649,12 @@ fn issuer(text: &str) -> Result<String, String> {
 }
 
 /// Kubernetes' name, not clap's.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuthorizationMode {
     #[value(name = "AlwaysAllow")]
     AlwaysAllow,
+    #[value(name = "RBAC")]
+    Rbac,
 }
 
 /// The features that can be switched, by Kubernetes' names.
@@ -750,7 +752,11 @@ pub(crate) const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller"
 /// The controller that checks the types of expressions of policies.
 pub(crate) const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 
-const CONTROLLERS: [&str; 6] = [
+/// The controller that gives cluster roles the rules of those that they select.
+pub(crate) const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
+
+const CONTROLLERS: [&str; 7] = [
+    ROLE_AGGREGATION,
     GARBAGE_COLLECTOR,
     RESOURCE_QUOTA,
     ROOT_CA_PUBLISHER,
@@ -857,7 +863,7 @@ mod tests {
     fn the_flags_are_sound() {
         use clap::CommandFactory as _;
         Flags::command().debug_assert();
-        assert!(Flags::try_parse_from(["kindom", "serve", "--authorization-mode", "RBAC"]).is_err());
+        assert!(Flags::try_parse_from(["kindom", "serve", "--authorization-mode", "ABAC"]).is_err());
     }
 
     #[test]

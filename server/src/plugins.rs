@@ -12,13 +12,22 @@ use crate::admission_file::AdmissionFile;
 use crate::webhooks::WebhookUsersOf;
 
 /// The plugins that there are here beside the rules of kinds ([`Plugin`]), and that can be switched off.
+const CERTIFICATE_APPROVAL: &str = "CertificateApproval";
+const CERTIFICATE_SIGNING: &str = "CertificateSigning";
 const MUTATING_POLICIES: &str = "MutatingAdmissionPolicy";
 const MUTATING_WEBHOOKS: &str = "MutatingAdmissionWebhook";
 const VALIDATING_POLICIES: &str = "ValidatingAdmissionPolicy";
 const VALIDATING_WEBHOOKS: &str = "ValidatingAdmissionWebhook";
 const RESOURCE_QUOTA: &str = "ResourceQuota";
-const SWITCHED: [&str; 5] =
-    [MUTATING_POLICIES, MUTATING_WEBHOOKS, VALIDATING_POLICIES, VALIDATING_WEBHOOKS, RESOURCE_QUOTA];
+const SWITCHED: [&str; 7] = [
+    CERTIFICATE_APPROVAL,
+    CERTIFICATE_SIGNING,
+    MUTATING_POLICIES,
+    MUTATING_WEBHOOKS,
+    VALIDATING_POLICIES,
+    VALIDATING_WEBHOOKS,
+    RESOURCE_QUOTA,
+];
 
 /// The plugins that are off unless they are switched on.
 const EVENT_RATE_LIMIT: &str = "EventRateLimit";
@@ -29,13 +38,10 @@ const OPTIONAL: [&str; 2] = [EVENT_RATE_LIMIT, OWNER_PERMISSIONS];
 const ALWAYS: [&str; 1] = ["NamespaceLifecycle"];
 
 /// Kubernetes' others, which there are not.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 19] = [
     "AlwaysAdmit",
     "AlwaysDeny",
     "AlwaysPullImages",
-    "CertificateApproval",
-    "CertificateSigning",
-    "CertificateSubjectRestriction",
     "ClusterTrustBundleAttest",
     "DenyServiceExternalIPs",
     "ExtendedResourceToleration",
@@ -172,6 +178,8 @@ impl PluginFlags {
             validating_policies: self.disables(VALIDATING_POLICIES),
             validating_webhooks: self.disables(VALIDATING_WEBHOOKS),
             owner_permissions: !self.enables(OWNER_PERMISSIONS),
+            certificate_approval: self.disables(CERTIFICATE_APPROVAL),
+            certificate_signing: self.disables(CERTIFICATE_SIGNING),
         }
     }
 

@@ -13,8 +13,10 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processor
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
-    endpoints, expiry, garbage, holdings, policy_status, provision, quotas, service_cidr, storage_version,
+    RoleTypes, cluster_role_aggregation, default_roles, endpoints, expiry, garbage, holdings, policy_status,
+    provision, quotas, service_cidr, storage_version,
 };
+use kindom_http::authn::by_roles;
 use kindom_http::{
     Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, WebhookMetrics, serve,
 };
@@ -30,8 +32,8 @@ use kindom_objects::{PlanError, RuleContext};
 use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    Admission, ConfiguringTypes, Deps, FindKind, OwnPlugins, PolicyTypes, ResourceHandle, Target,
-    WriteOptions,
+    Admission, ConfiguringTypes, Deps, FindKind, OwnPlugins, Permissions, PolicyTypes, ResourceHandle,
+    RoleKinds, Target, WriteOptions,
 };
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
@@ -49,7 +51,9 @@ use crate::accounts;
 use crate::advertised::advertised;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
-use crate::flags::{AuthorizationMode, GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, Serve, runs};
+use crate::flags::{
+    AuthorizationMode, GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, ROLE_AGGREGATION, Serve, runs,
+};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
@@ -123,7 +127,14 @@ pub(crate) fn run_within(
     kinds: &Kinds,
     signals: Signals,
 ) -> Result<(), BoxError> {
-    let AuthorizationMode::AlwaysAllow = options.authorization_mode;
+    if options.authorization_mode == AuthorizationMode::Rbac {
+        if options.host.authorization_kubeconfig.is_some() {
+            return Err("--authorization-mode=RBAC and --authorization-kubeconfig exclude each other".into());
+        }
+        if kinds::Profile::from(options.profile) == kinds::Profile::Minimal {
+            return Err("--profile=minimal serves no roles, which --authorization-mode=RBAC is about".into());
+        }
+    }
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
@@ -338,8 +349,18 @@ async fn serving(
         find_kind: Arc::clone(&find_kind),
         event_limits: options.plugins.event_limits(&plugin_file, &deps.entropy.uuid_v4())?.map(Arc::new),
     };
-    let admission =
-        configuring.map(|(types, faces)| Admission::new(types, options.plugins.disabled(), faces, find_kind));
+    let permissions = match options.authorization_mode {
+        AuthorizationMode::AlwaysAllow => None,
+        AuthorizationMode::Rbac => Some(Permissions::new(RoleKinds {
+            cluster_roles: of_plural("clusterroles")?,
+            cluster_bindings: of_plural("clusterrolebindings")?,
+            roles: of_plural("roles")?,
+            bindings: of_plural("rolebindings")?,
+        })),
+    };
+    let admission = configuring.map(|(types, faces)| {
+        Admission::new(types, options.plugins.disabled(), faces, find_kind, permissions.clone())
+    });
     let own_name = deps.entropy.uuid_v4();
     let aggregator = Aggregator::new(&options.aggregator, own_name, cores())?;
     if aggregator.is_some() {
@@ -414,6 +435,24 @@ async fn serving(
     refuse_unfinished(&*storage).await?;
     registry.fresh(Deadline::after(START)).await?;
     typed::keep(kinds, &registry, &registrations, options.max_object_bytes, Deadline::after(START)).await?;
+    if profile > kinds::Profile::Minimal && hosts.authorization.is_none() {
+        let types = RoleTypes {
+            cluster_roles: of_plural("clusterroles")?,
+            cluster_role_bindings: of_plural("clusterrolebindings")?,
+            roles: of_plural("roles")?,
+            role_bindings: of_plural("rolebindings")?,
+            namespaces: namespaces.clone(),
+            object_bytes_max: options.max_object_bytes,
+        };
+        if options.authorization_mode == AuthorizationMode::Rbac {
+            let mut made = default_roles(&registry, &types)?.are_made;
+            let made = tokio::time::timeout(START, made.wait_for(|are_made| *are_made)).await;
+            made.map_err(|_| "the default roles could not be made in time")??;
+        }
+        if runs(&options.controllers, ROLE_AGGREGATION) {
+            cluster_role_aggregation(&registry, &types)?;
+        }
+    }
     let mirroring = match mirror {
         Some(mirror) => Some(start_mirror(mirror).await),
         None => None,
@@ -453,6 +492,7 @@ async fn serving(
         quotas: quotas.filter(|_| options.plugins.enforces_quotas()),
         plugins,
         admission,
+        permissions,
         aggregator,
         handlers: kinds.handlers(),
         snapshots,
@@ -603,6 +643,7 @@ struct Parts {
     quotas: Option<ResourceHandle>,
     plugins: OwnPlugins,
     admission: Option<Admission>,
+    permissions: Option<Permissions>,
     aggregator: Option<Arc<dyn kindom_http::Aggregator>>,
     handlers: Option<Arc<dyn kindom_http::Handlers>>,
     snapshots: Snapshots,
@@ -623,6 +664,10 @@ fn listen(
     let tls = Arc::unwrap_or_clone(keeper.tls()?);
     let ends = keeper.ends();
     let host_metrics = HostMetrics::default();
+    let mut delegation = host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?;
+    if let Some(permissions) = parts.permissions {
+        delegation.authorization = Some(by_roles(permissions, parts.processors.clone()));
+    }
     let config = Config {
         registry: parts.registry,
         namespaces: parts.namespaces,
@@ -630,7 +675,7 @@ fn listen(
         plugins: Some(parts.plugins),
         admission: parts.admission,
         authenticator: keeper.authenticator()?,
-        delegation: host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?,
+        delegation,
         accounts: parts.accounts,
         namespaces_are_the_hosts: options.host.namespaces_from_host,
         collector: match (options.enable_garbage_collector, options.host.authorization_kubeconfig.is_some()) {

@@ -20,6 +20,7 @@ use crate::flags::{Assets, Command, Flags};
 const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
 const KUBECTL: &str = "kubectl";
+const AUTHORIZATION_MODE: &str = "authorization-mode";
 /// The longest that a client of etcd's may take over its request: the next one waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -133,12 +134,24 @@ pub(crate) fn api_server(args: &[String]) -> Result<Option<(Flags, Vec<String>)>
     }
     let mut ignored = Vec::new();
     for (name, value) in &given {
-        match SAME.contains(name) {
-            true => ours.push(format!("--{name}={value}")),
-            false => ignored.push((*name).to_owned()),
+        match *name {
+            AUTHORIZATION_MODE => ours.extend(mode(value).map(|mode| format!("--{name}={mode}"))),
+            name if SAME.contains(&name) => ours.push(format!("--{name}={value}")),
+            name => ignored.push(name.to_owned()),
         }
     }
     Ok(Some((Flags::try_parse_from(ours)?, ignored)))
+}
+
+/// The mode that modes together amount to; `None` for our own default. Nodes are not authorized in a way of their own.
+fn mode(modes: &str) -> Option<&str> {
+    let has = |wanted: &str| modes.split(',').any(|mode| mode == wanted);
+    match (has("AlwaysAllow"), has("RBAC")) {
+        (true, _) => Some("AlwaysAllow"),
+        (false, true) => Some("RBAC"),
+        // What is not there ends the start.
+        (false, false) => Some(modes).filter(|modes| !modes.is_empty()),
+    }
 }
 
 /// Answers for an etcd that nobody needs, until the process is told to end.
@@ -243,6 +256,7 @@ mod tests {
     use kindom_objects::plugins::Plugin;
 
     use super::*;
+    use crate::flags::AuthorizationMode;
 
     fn strings(args: &[&str]) -> Vec<String> {
         args.iter().map(|arg| (*arg).to_owned()).collect()
@@ -281,7 +295,13 @@ mod tests {
         assert_eq!((options.secure_port, options.in_memory), (4711, true));
         assert_eq!(options.folder(), Some(Path::new("/nowhere/kindom")));
         assert!(!options.plugins.on().has(Plugin::ServiceAccount));
-        assert_eq!(ignored, ["allow-privileged", "authorization-mode", "cert-dir", "etcd-servers"]);
+        assert_eq!(options.authorization_mode, AuthorizationMode::Rbac);
+        assert_eq!(ignored, ["allow-privileged", "cert-dir", "etcd-servers"]);
+        assert_eq!(
+            [mode("Node,RBAC"), mode("RBAC,AlwaysAllow"), mode("")],
+            [Some("RBAC"), Some("AlwaysAllow"), None]
+        );
+        assert!(api_server(&strings(&["--authorization-mode=ABAC"])).is_err());
         assert!(api_server(&strings(&["--secure-port=x"])).is_err());
     }
 }

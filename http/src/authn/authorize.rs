@@ -76,48 +76,6 @@ fn is_open(attributes: &Attributes<'_>) -> bool {
         .any(|open| path.strip_prefix(open).is_some_and(|below| below.is_empty() || below.starts_with('/')))
 }
 
-/// Refuses a request that asks to act as another user, which this server can't: a user who means to restrict himself must
-/// not act with all his rights (apiserver `pkg/endpoints/filters/impersonation`, which asks for the verb `impersonate`,
-/// 1.37). Takes the request's headers, named in lower case.
-///
-/// # Errors
-/// The [`Denial`] to answer with.
-pub fn refuse_impersonation<'a>(
-    user: &User,
-    headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Result<(), Denial> {
-    const GROUP: &str = "authentication.k8s.io";
-    let mut asked: Option<(&str, &str, &str, String)> = None;
-    for (header, value) in headers {
-        let Some(of) = header.strip_prefix("impersonate-") else { continue };
-        let (group, resource, subresource) = match (of, of.strip_prefix("extra-")) {
-            ("user", _) => ("", "users", ""),
-            ("group", _) => ("", "groups", ""),
-            ("uid", _) => (GROUP, "uids", ""),
-            (_, Some(key)) => (GROUP, "userextras", key),
-            (_, None) => continue,
-        };
-        // Of several, the user is named.
-        if asked.is_none() || resource == "users" {
-            asked = Some((group, resource, subresource, String::from_utf8_lossy(value).into_owned()));
-        }
-    }
-    let Some((group, resource, subresource, name)) = asked else { return Ok(()) };
-    let wanted = Attributes::Resource {
-        verb: "impersonate",
-        group,
-        resource,
-        subresource,
-        namespace: "",
-        name: &name,
-    };
-    let denial = deny(user, &wanted);
-    Err(Denial {
-        message: format!("{}: impersonation is not supported by this server", denial.message),
-        ..denial
-    })
-}
-
 /// The denial of a request; also for rules of the caller's own, such as paths for `system:masters`.
 #[must_use]
 pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
@@ -179,37 +137,6 @@ mod tests {
         let user = User { name: "a".to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
         for attributes in [LIST, Attributes::Path { verb: "post", path: "/debug/x" }] {
             assert_eq!(authorize(&user, &attributes), Ok(()));
-        }
-    }
-
-    #[test]
-    fn who_asks_to_be_somebody_else_is_refused() {
-        let admin =
-            User { name: "admin".to_owned(), groups: vec![AUTHENTICATED.to_owned()], ..User::default() };
-        let refused = |headers: &[(&'static str, &'static str)]| {
-            let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-            let denial = refuse_impersonation(&admin, headers).err()?;
-            Some(Status::forbidden(&denial.resource, &denial.name, &denial).message)
-        };
-        assert_eq!(
-            refused(&[
-                ("user-agent", "impersonate-user"),
-                ("impersonates", "a"),
-                ("x-impersonate-user", "a")
-            ]),
-            None
-        );
-        assert_eq!(
-            refused(&[("impersonate-group", "g"), ("impersonate-user", "jane"), ("impersonate-uid", "1")])
-                .unwrap(),
-            r#"users "jane" is forbidden: User "admin" cannot impersonate resource "users" in API group "" at the cluster scope: impersonation is not supported by this server"#
-        );
-        assert_eq!(
-            refused(&[("impersonate-extra-scopes", "view")]).unwrap(),
-            r#"userextras.authentication.k8s.io "view" is forbidden: User "admin" cannot impersonate resource "userextras/scopes" in API group "authentication.k8s.io" at the cluster scope: impersonation is not supported by this server"#
-        );
-        for header in ["impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"] {
-            assert!(refused(&[(header, "")]).is_some(), "{header}");
         }
     }
 

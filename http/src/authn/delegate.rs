@@ -1,6 +1,6 @@
-//! Reviews by a host: another API server, behind which this one is an extension.
+//! Reviews by others: by a host, another API server behind which this one is an extension; or by roles and bindings.
 //!
-//! The crate only asks the questions; the binary owns the connection to the host. What this server knows by itself
+//! Here the questions are only asked; the binary owns the connection to the host. What this server knows by itself
 //! (certificates, tokens of its own, a front proxy's headers, `system:masters`, paths that everybody may read) is never asked,
 //! and a review whose answer is in memory costs no wait (apiserver `pkg/authentication/authenticatorfactory`,
 //! `pkg/authorization/{authorizerfactory,path,union}`, 1.37; requirement B-02).
@@ -10,11 +10,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{MASTERS, User};
+use kindom_objects::review::ListedRules;
 
 use super::{Attributes, Denial, deny};
-
-/// The name under which upstream's union of authorizers quotes the host's reasons.
-const WEBHOOK: &str = "kubernetes.io/webhook";
 
 /// A verdict that is in memory, or one that the host still has to give.
 pub enum Review<T> {
@@ -65,11 +63,11 @@ pub struct AccessQuestion<'a> {
     pub labels: LabelSelector,
 }
 
-/// The host's decision.
+/// A reviewer's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The user may.
-    Allowed,
+    /// The user may, for this reason; the reason may be empty.
+    Allowed(Arc<str>),
     /// The user may not, for this reason; the reason may be empty.
     Denied(Arc<str>),
     /// Nothing allows it; likewise.
@@ -78,25 +76,34 @@ pub enum Decision {
 
 /// Decides what users may do (SubjectAccessReview).
 pub trait AccessReviewer: Send + Sync {
-    /// The decision. If the host says both that it allows and that it denies, that is a failure.
+    /// The decision. If a host says both that it allows and that it denies, that is a failure.
     fn review(&self, question: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>>;
+
+    /// Everything that a user may do in a namespace, by roles; `None` if the reviewer cannot tell.
+    fn rules(
+        &self,
+        user: &User,
+        namespace: &str,
+    ) -> Option<BoxFuture<'static, Result<ListedRules, Unreviewed>>>;
 }
 
-/// The authorization that a host decides.
-pub struct DelegatedAuthorization {
-    /// Asks it.
+/// Authorization that somebody decides.
+pub struct Authorization {
+    /// The name under which upstream's union of authorizers quotes the reviewer's reasons.
+    pub name: &'static str,
+    /// Asked for what is not decided here.
     pub reviewer: Arc<dyn AccessReviewer>,
     /// The paths that everybody may use.
     pub always_allow: AlwaysAllowPaths,
 }
 
-/// The reviews that a host makes; by default none.
+/// The reviews that others make; by default none.
 #[derive(Default)]
 pub struct Delegation {
     /// Identifies users by tokens that are not this server's own.
     pub tokens: Option<Arc<dyn TokenReviewer>>,
     /// Decides what users may do, instead of the mode AlwaysAllow.
-    pub authorization: Option<DelegatedAuthorization>,
+    pub authorization: Option<Authorization>,
 }
 
 /// A request is not let through.
@@ -108,19 +115,19 @@ pub(crate) enum Refused {
     Unreviewed(Unreviewed),
 }
 
-impl DelegatedAuthorization {
-    /// Decides if the user may do it: `system:masters` always, others by the paths that are open, else by the host. Asks the
-    /// host only if its answer is not in memory.
+impl Authorization {
+    /// Decides if the user may do it: `system:masters` always, others by the paths that are open, else by the reviewer. Waits
+    /// only if the answer is not in memory.
     ///
     /// # Errors
     /// See [`Refused`].
     pub(crate) async fn authorize(&self, question: AccessQuestion<'_>) -> Result<(), Refused> {
         let (user, attributes) = (question.user, question.attributes);
         let reason = match self.decide(question).await.map_err(Refused::Unreviewed)? {
-            Decision::Allowed => return Ok(()),
+            Decision::Allowed(_) => return Ok(()),
             Decision::Denied(reason) => reason.to_string(),
             Decision::NoOpinion(reason) if reason.is_empty() => String::new(),
-            Decision::NoOpinion(reason) => format!("{WEBHOOK}: {reason}"),
+            Decision::NoOpinion(reason) => format!("{}: {reason}", self.name),
         };
         let mut denial = deny(user, &attributes);
         if !reason.is_empty() {
@@ -135,10 +142,10 @@ impl DelegatedAuthorization {
     /// Nobody knows.
     pub(crate) async fn decide(&self, question: AccessQuestion<'_>) -> Result<Decision, Unreviewed> {
         if question.user.is_in(MASTERS) || self.always_allow.has(&question.attributes) {
-            return Ok(Decision::Allowed);
+            return Ok(Decision::Allowed("".into()));
         }
         let review = self.reviewer.review(&question);
-        // Its selectors need not wait for the host.
+        // Its selectors need not wait.
         drop(question);
         review.verdict().await
     }
@@ -192,6 +199,10 @@ mod tests {
         fn review(&self, _: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>> {
             Review::Known(self.0.clone())
         }
+
+        fn rules(&self, _: &User, _: &str) -> Option<BoxFuture<'static, Result<ListedRules, Unreviewed>>> {
+            None
+        }
     }
 
     fn user(groups: &[&str]) -> User {
@@ -208,7 +219,8 @@ mod tests {
         attributes: Attributes<'_>,
     ) -> Result<(), Refused> {
         let paths = ["/healthz", "/readyz", "/livez", "open/*"];
-        let authorization = DelegatedAuthorization {
+        let authorization = Authorization {
+            name: "kubernetes.io/webhook",
             reviewer: Arc::new(Always(answer)),
             always_allow: AlwaysAllowPaths::new(paths).unwrap(),
         };
@@ -264,7 +276,7 @@ mod tests {
             message(Decision::NoOpinion("why".into())),
             format!("{plain}: kubernetes.io/webhook: why")
         );
-        assert_eq!(authorize(Ok(Decision::Allowed), &[], path("/apis")), Ok(()));
+        assert_eq!(authorize(Ok(Decision::Allowed("".into())), &[], path("/apis")), Ok(()));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Verifier {
 }
 
 /// A key of an attribute, which is percent-encoded since headers have fewer characters; one that is encoded wrongly stays.
-fn unescaped(key: &str) -> String {
+pub(super) fn unescaped(key: &str) -> String {
     let mut rest = key;
     while let Some((_, after)) = rest.split_once('%') {
         if !after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {

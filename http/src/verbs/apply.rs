@@ -1,5 +1,7 @@
 //! PATCH with a configuration: server-side apply (apiserver `pkg/endpoints/handlers/patch.go`, `applyPatcher`, 1.37).
 
+use std::ops::ControlFlow;
+
 use kindom_api::{Value, field};
 use kindom_codec::{Configuration, FieldValidation, configuration};
 use kindom_objects::PlanError;
@@ -74,7 +76,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
     let mut sent = Configured::read(call, payload).await?;
     sent.complete_type(call);
     let namespace = call.namespace();
-    let permission = CreatePermission::of(call);
+    let mut permission = CreatePermission::of(call);
     let mut warnings = Vec::new();
     let ended = loop {
         let mut check = |object: &mut Value, creates: bool| {
@@ -86,9 +88,10 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
             Ok(())
         };
         let mut apply = sent.apply(&mut check);
-        let options = options(call, &sent.query, &sent.body);
+        let mut options = options(call, &sent.query, &sent.body);
+        options.dry_run |= permission.is_withheld();
         let ended = carry_out(call, &sent.name, options, Write::Apply(&mut apply)).await;
-        if !permission.ask(call).await? {
+        if let ControlFlow::Break(ended) = permission.after(call, ended).await {
             break ended;
         }
     };

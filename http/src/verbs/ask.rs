@@ -11,7 +11,8 @@ use kindom_codec::Format;
 use kindom_objects::holdings::NOTHING;
 use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::plugins::Others;
-use kindom_objects::review::{Access, Action, Identified, Inquiry, Verdict};
+use kindom_objects::rbac::coverage::PolicyRule;
+use kindom_objects::review::{Access, Action, Identified, Inquiry, ListedRules, Verdict};
 use kindom_objects::version::CompiledVersion;
 use kindom_objects::{RuleContext, Unreadable};
 use kindom_resource_actor::{AccessDecider, WriteError};
@@ -38,10 +39,7 @@ async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
         Inquiry::Nothing => Verdict::Nothing,
         Inquiry::Token { token, audiences } => Verdict::Token(user_of(state, &token, &audiences).await),
         Inquiry::Access(user, action) => Verdict::Access(may(state, &user, &action).await),
-        Inquiry::Rules(user) => {
-            let here = || authorize(&user, &Attributes::Path { verb: "*", path: "*" }).is_ok();
-            Verdict::Rules(state.delegation.authorization.is_none().then(here))
-        }
+        Inquiry::Rules { user, namespace } => Verdict::Rules(rules(state, &user, &namespace).await),
     }
 }
 
@@ -81,6 +79,21 @@ async fn user_of(state: &State, token: &str, audiences: &[String]) -> Result<Opt
     }
 }
 
+/// Everything that a user may do in a namespace; `None` if a host decides.
+async fn rules(state: &State, user: &User, namespace: &str) -> Option<ListedRules> {
+    let Some(authorization) = &state.delegation.authorization else {
+        let may_everything = authorize(user, &Attributes::Path { verb: "*", path: "*" }).is_ok();
+        let all = || vec!["*".to_owned()];
+        let resources =
+            PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() };
+        let paths = PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() };
+        let rules = if may_everything { vec![resources, paths] } else { Vec::new() };
+        return Some(ListedRules { rules, error: String::new() });
+    };
+    let listed = authorization.reviewer.rules(user, namespace)?.await;
+    Some(listed.unwrap_or_else(|why| ListedRules { error: why.to_string(), ..ListedRules::default() }))
+}
+
 fn attributes(action: &Action) -> Attributes<'_> {
     match action {
         Action::Path { verb, path } => Attributes::Path { verb, path },
@@ -103,9 +116,12 @@ async fn may(state: &State, user: &User, action: &Action) -> Access {
     let fields = FieldSelector::parse(&fields).unwrap_or_default();
     let labels = LabelSelector::parse(&labels).unwrap_or_default();
     match host.decide(AccessQuestion { user, attributes, version, fields, labels }).await {
-        Ok(Decision::Allowed) => Access { allowed: true, ..Access::default() },
+        Ok(Decision::Allowed(why)) => Access { allowed: true, reason: why.to_string(), ..Access::default() },
         Ok(Decision::Denied(why)) => Access { denied: true, reason: why.to_string(), ..Access::default() },
-        Ok(Decision::NoOpinion(why)) => Access { reason: why.to_string(), ..Access::default() },
+        Ok(Decision::NoOpinion(why)) if why.is_empty() => Access::default(),
+        Ok(Decision::NoOpinion(why)) => {
+            Access { reason: format!("{}: {why}", host.name), ..Access::default() }
+        }
         Err(error) => Access { error: error.to_string(), ..Access::default() },
     }
 }

@@ -1,5 +1,7 @@
 //! PUT
 
+use std::ops::ControlFlow;
+
 use kindom_api::Value;
 use kindom_objects::RuleContext;
 use kindom_resource_actor::Write;
@@ -24,7 +26,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let version = &call.info.resource.version;
     // Before the object is read: a body that is no object is 400, even if the object does not exist.
     let mut warnings = Vec::new();
-    let permission = CreatePermission::of(call);
+    let mut permission = CreatePermission::of(call);
     let ended = loop {
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let (object, wrong) =
@@ -38,8 +40,10 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
             }
             Ok(object)
         };
-        let ended = carry_out(call, &name, options(call, &query, &bytes), Write::Update(&mut wanted)).await;
-        if !permission.ask(call).await? {
+        let mut options = options(call, &query, &bytes);
+        options.dry_run |= permission.is_withheld();
+        let ended = carry_out(call, &name, options, Write::Update(&mut wanted)).await;
+        if let ControlFlow::Break(ended) = permission.after(call, ended).await {
             break ended;
         }
     };

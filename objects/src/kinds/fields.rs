@@ -80,7 +80,7 @@ pub(super) fn one_of(of: &Value, field: &str, known: &[&str], at: &Path<'_>, err
 }
 
 /// `IsDomainPrefixedPath`: a domain, a slash and a path.
-pub(super) fn domain_prefixed_path(value: &str, at: &Path<'_>, errors: &mut ErrorList) {
+pub fn domain_prefixed_path(value: &str, at: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         return errors.push(Error::required(at, ""));
     }

@@ -71,6 +71,7 @@ mod webhook_configuration;
 mod workload;
 
 pub use custom::CustomObjects;
+pub use fields::domain_prefixed_path;
 pub use ip::refuse_endpoint;
 
 /// The built-in kinds that a server serves beside its registrations. Each profile holds the one before it.

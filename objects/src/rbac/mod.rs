@@ -1,3 +1,9 @@
-//! The rules of roles as authorization reads them.
+//! What roles and their bindings permit (`--authorization-mode=RBAC`). Pure; the objects themselves are declared in
+//! `kinds/rbac`, and `resource-actor` keeps what is compiled of them.
 
 pub mod coverage;
+mod grants;
+mod matching;
+
+pub use grants::{Binding, BindingIndex, Grant, MissingRole, Role, RoleIndex, RoleRef, Scope, aggregate};
+pub use matching::Wish;

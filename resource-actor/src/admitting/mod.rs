@@ -4,11 +4,13 @@
 
 mod authors;
 mod changes;
+mod escalation;
 mod forms;
 mod hooks;
 mod owners;
 mod params;
 mod policies;
+mod signers;
 mod states;
 
 use std::collections::HashSet;
@@ -36,6 +38,7 @@ use crate::panics::caught;
 use crate::request::{Knowledge, Target, WriteOptions};
 use crate::scale::scale_to;
 use hooks::Hooks;
+pub(crate) use signers::signer_asked;
 use states::States;
 
 /// The warnings of a request that are kept, and the bytes of each: more than headers can carry.

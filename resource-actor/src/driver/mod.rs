@@ -22,6 +22,7 @@ use kindom_storage::{Key, RangeRequest};
 
 use self::committing::{Committed, Guard};
 use crate::ResourceHandle;
+use crate::admitting::signer_asked;
 use crate::cost::{self, Spent};
 use crate::error::{ReadError, WriteError};
 use crate::explanation::Explanation;
@@ -192,6 +193,11 @@ impl ResourceHandle {
             let deletes = matches!(desired, Desired::Delete(_) | Desired::DeleteCorrupt);
             // No webhook could be shown what is no object.
             let is_judged = !matches!(desired, Desired::DeleteCorrupt);
+            // Upstream's storage asks before it validates.
+            if let Some(asked) = self.escalation_asked(&attempt, target, &desired, options) {
+                asked.await?;
+                dear(of_rules(spent.estimate())).await?;
+            }
             let step = self.plan(&attempt, target, desired, options, &mut conversions, &mut spent).await?;
             if !deletes {
                 spent.finished();
@@ -201,6 +207,9 @@ impl ResourceHandle {
                 asked.await?;
             }
             if !deletes && let Some(asked) = self.owners_asked(&attempt, &step, target, options) {
+                asked.await?;
+            }
+            if !deletes && let Some(asked) = signer_asked(&attempt, &step, target, options) {
                 asked.await?;
             }
             is_counted = is_counted || deletes || self.count_event(&rules.spec, &step, target, options)?;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kindom_api::selector::{FieldRequirement, LabelOperator, LabelRequirement};
 use kindom_api::user::User;
 use kindom_api::{Value, object};
 use kindom_http::ReviewMetrics;
 use kindom_http::authn::{AccessQuestion, AccessReviewer, Attributes, Decision, Review, Unreviewed};
+use kindom_objects::review::ListedRules;
 use tokio::runtime::Handle;
 
 use super::Host;
@@ -24,13 +26,12 @@ impl Verdict for Decision {
     }
 
     fn lets_in(&self) -> bool {
-        *self == Self::Allowed
+        matches!(self, Self::Allowed(_))
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Allowed => 0,
-            Self::Denied(reason) | Self::NoOpinion(reason) => reason.len(),
+            Self::Allowed(reason) | Self::Denied(reason) | Self::NoOpinion(reason) => reason.len(),
         }
     }
 }
@@ -88,6 +89,11 @@ fn texts(hash: &mut KeyHash, texts: &[String]) {
 }
 
 impl AccessReviewer for Reviewer {
+    /// A host answers one question at a time.
+    fn rules(&self, _: &User, _: &str) -> Option<BoxFuture<'static, Result<ListedRules, Unreviewed>>> {
+        None
+    }
+
     fn review(&self, question: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>> {
         let (key, lane) = self.key(question);
         let is_kept = attributes_bytes(question) < ATTRIBUTES_BYTES_MAX;
@@ -233,7 +239,7 @@ fn decision(answer: &Value) -> Result<Decision, String> {
     match (denied, allowed) {
         (true, true) => Err("webhook subject access review returned both allow and deny response".to_owned()),
         (true, false) => Ok(Decision::Denied(reason())),
-        (false, true) => Ok(Decision::Allowed),
+        (false, true) => Ok(Decision::Allowed(reason())),
         (false, false) => Ok(Decision::NoOpinion(reason())),
     }
 }
@@ -241,7 +247,7 @@ fn decision(answer: &Value) -> Result<Decision, String> {
 /// Reads any answer, for the fuzzer: only one that says so, and nothing else, allows.
 #[cfg(test)]
 pub(super) fn read(answer: &Value) {
-    if decision(answer) == Ok(Decision::Allowed) {
+    if matches!(decision(answer), Ok(Decision::Allowed(_))) {
         assert_eq!(answer.at(&["status", "allowed"]).and_then(Value::as_bool), Some(true));
         assert_ne!(answer.at(&["status", "denied"]).and_then(Value::as_bool), Some(true));
     }
@@ -313,7 +319,7 @@ mod tests {
     #[test]
     fn only_a_clear_answer_allows() {
         let read = |status: &str| decision(&parse(format!(r#"{{"status":{status}}}"#).as_bytes()).unwrap());
-        assert_eq!(read(r#"{"allowed":true,"reason":"RBAC"}"#), Ok(Decision::Allowed));
+        assert_eq!(read(r#"{"allowed":true,"reason":"RBAC"}"#), Ok(Decision::Allowed("RBAC".into())));
         assert_eq!(read(r#"{"allowed":false,"reason":"no"}"#), Ok(Decision::NoOpinion("no".into())));
         assert_eq!(read("{}"), Ok(Decision::NoOpinion("".into())));
         assert_eq!(read(r#"{"denied":true,"reason":"no"}"#), Ok(Decision::Denied("no".into())));

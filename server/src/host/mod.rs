@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::{Clock, Entropy};
 use kindom_http::HostMetrics;
-use kindom_http::authn::{AlwaysAllowPaths, DelegatedAuthorization, Delegation};
+use kindom_http::authn::{AlwaysAllowPaths, Authorization, Delegation};
 use kube::{Client, Config};
 use tokio::runtime::Handle;
 
@@ -98,6 +98,9 @@ pub(crate) fn read_anything(bytes: &[u8]) {
     authentication::read(&answer);
 }
 
+/// The name under which upstream's union of authorizers quotes a host's reasons.
+const WEBHOOK: &str = "kubernetes.io/webhook";
+
 /// The reviews that the flags leave to the host.
 ///
 /// # Errors
@@ -125,7 +128,7 @@ pub(crate) fn delegation(
             .map_err(|why| format!("--authorization-always-allow-paths: {why}"))?;
         let reviewer = access::Reviewer::new(host, ttl, runtime.clone(), metrics.access.clone());
         delegation.authorization =
-            Some(DelegatedAuthorization { reviewer: Arc::new(reviewer), always_allow });
+            Some(Authorization { name: WEBHOOK, reviewer: Arc::new(reviewer), always_allow });
     }
     Ok(delegation)
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kindom_api::field::ErrorList;
+use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::{Map, User, Value};
 use kindom_schema::columns::Columns;
 
@@ -83,26 +84,63 @@ fn selector(of: Option<&Value>) -> String {
         return raw;
     }
     let requirements = of.get("requirements").and_then(Value::as_array).unwrap_or_default();
-    let terms = requirements.iter().filter_map(|of| {
+    requirements.iter().filter_map(term).collect::<Vec<_>>().join(",")
+}
+
+/// A requirement as a query has it, if it can.
+fn term(of: &Value) -> Option<String> {
+    let values = of.get("values").and_then(Value::as_array).unwrap_or_default();
+    let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+    let key = of.text_at(&["key"]);
+    let is_plain = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:[]".contains(&b));
+    if !is_plain(key) || !values.iter().all(|value| is_plain(value)) {
+        return None;
+    }
+    Some(match (of.text_at(&["operator"]), values.as_slice()) {
+        ("In", [value]) => format!("{key}={value}"),
+        ("NotIn", [value]) => format!("{key}!={value}"),
+        ("In", values) => format!("{key} in ({})", values.join(",")),
+        ("NotIn", values) => format!("{key} notin ({})", values.join(",")),
+        ("Exists", _) => key.to_owned(),
+        ("DoesNotExist", _) => format!("!{key}"),
+        _ => return None,
+    })
+}
+
+/// The selectors of a spec of which not everything counts (`BuildEvaluationError`).
+fn ignored(spec: Option<&Value>) -> Vec<String> {
+    let on = spec.and_then(|spec| spec.get("resourceAttributes")).unwrap_or(&Value::Null);
+    let is_label = |text: &str| LabelSelector::parse(text).is_ok();
+    let one_of_labels = |of: &Value| term(of).is_some_and(|term| is_label(&term));
+    let is_field = |text: &str| FieldSelector::parse(text).is_ok();
+    let one_of_fields = |of: &Value| {
         let values = of.get("values").and_then(Value::as_array).unwrap_or_default();
-        let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-        let key = text(of, "key");
-        let is_plain =
-            |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:[]".contains(&b));
-        if !is_plain(&key) || !values.iter().all(|value| is_plain(value)) {
-            return None;
-        }
-        Some(match (text(of, "operator").as_str(), values.as_slice()) {
-            ("In", [value]) => format!("{key}={value}"),
-            ("NotIn", [value]) => format!("{key}!={value}"),
-            ("In", values) => format!("{key} in ({})", values.join(",")),
-            ("NotIn", values) => format!("{key} notin ({})", values.join(",")),
-            ("Exists", _) => key,
-            ("DoesNotExist", _) => format!("!{key}"),
-            _ => return None,
-        })
-    });
-    terms.collect::<Vec<_>>().join(",")
+        matches!(of.text_at(&["operator"]), "In" | "NotIn") && values.len() == 1
+    };
+    let fields = wrong(on.get("fieldSelector"), is_field, one_of_fields);
+    let labels = wrong(on.get("labelSelector"), is_label, one_of_labels);
+    let line =
+        |(field, how): (&str, &str)| format!("spec.resourceAttributes.{field} {how} due to parse error");
+    let found = [("fieldSelector", fields), ("labelSelector", labels)];
+    found.into_iter().filter_map(|(field, how)| Some(line((field, how?)))).collect()
+}
+
+/// How much of a selector is ignored; `None` if nothing is.
+fn wrong(
+    selector: Option<&Value>,
+    whole: impl Fn(&str) -> bool,
+    one: impl Fn(&Value) -> bool,
+) -> Option<&'static str> {
+    let raw = selector?.text_at(&["rawSelector"]);
+    let requirements = selector?.get("requirements").and_then(Value::as_array).unwrap_or_default();
+    if requirements.is_empty() {
+        return (!raw.is_empty() && !whole(raw)).then_some("ignored");
+    }
+    match requirements.iter().filter(|of| one(of)).count() {
+        right if right == requirements.len() => None,
+        0 => Some("ignored"),
+        _ => Some("partially ignored"),
+    }
 }
 
 /// The action that a spec describes.
@@ -155,6 +193,9 @@ impl Strategy for AccessReviews {
         let Verdict::Access(Access { allowed, denied, reason, error }) = verdict else {
             return question.clone();
         };
+        let errors =
+            Some(error).filter(|error| !error.is_empty()).into_iter().chain(ignored(question.get("spec")));
+        let error = errors.collect::<Vec<_>>().join("; ");
         let mut status = Map::new();
         status.insert("allowed", allowed);
         if denied {

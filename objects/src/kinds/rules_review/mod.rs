@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use kindom_api::field::ErrorList;
-use kindom_api::{Value, object};
+use kindom_api::{Map, Value, object};
 use kindom_schema::columns::Columns;
 
 use crate::declared::Declared;
+use crate::rbac::coverage::PolicyRule;
 use crate::review::{Inquiry, Verdict};
 use crate::{BuiltInVersion, Names, PlanError, RuleContext, Scope, Strategy, TypeSpec};
 
@@ -22,6 +23,29 @@ pub(super) fn rules_reviews() -> TypeSpec {
         vec![BuiltInVersion { name: "v1", columns: Columns::compile(&[]), deprecation_warning: None }];
     let names = Names::of_kind("selfsubjectrulesreviews", "SelfSubjectRulesReview");
     TypeSpec::built_in("authorization.k8s.io", names, Scope::Cluster, versions, Arc::new(RulesReviews))
+}
+
+fn list(texts: &[String]) -> Value {
+    Value::from(texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>())
+}
+
+/// The part of a rule that is about resources, with the fields that have values (`RBACAuthorizer.RulesFor`).
+fn of_resources(rule: &PolicyRule) -> Option<Value> {
+    let fields = [
+        ("verbs", &rule.verbs),
+        ("apiGroups", &rule.api_groups),
+        ("resources", &rule.resources),
+        ("resourceNames", &rule.resource_names),
+    ];
+    let of = fields.into_iter().filter(|(name, texts)| *name == "verbs" || !texts.is_empty());
+    let fields = || of.map(|(name, texts)| (name, list(texts))).collect::<Map>();
+    (!rule.resources.is_empty()).then(|| Value::Object(fields()))
+}
+
+/// The part about paths, likewise.
+fn of_paths(rule: &PolicyRule) -> Option<Value> {
+    let urls = &rule.non_resource_urls;
+    (!urls.is_empty()).then(|| object! { "verbs": list(&rule.verbs), "nonResourceURLs": list(urls) })
 }
 
 /// The rules of reviews of rules.
@@ -40,20 +64,25 @@ impl Strategy for RulesReviews {
         if question.text_at(&["spec", "namespace"]).is_empty() {
             return Err(PlanError::BadRequest("no namespace on request".to_owned()));
         }
-        Ok(Inquiry::Rules(Box::new(cx.user.clone())))
+        let namespace = question.text_at(&["spec", "namespace"]).to_owned();
+        Ok(Inquiry::Rules { user: Box::new(cx.user.clone()), namespace })
     }
 
-    /// All rules or none, as this server knows no others; of those that a host decides by, none can be listed.
+    /// Of rules that a host decides by, none can be listed.
     fn answer(&self, _: &RuleContext<'_>, _: &Value, verdict: Verdict) -> Value {
-        let all = || vec![Value::from("*")];
-        let (mut resources, mut paths, mut incomplete, mut error) = (Vec::new(), Vec::new(), false, "");
+        let (mut resources, mut paths, mut incomplete, mut error) =
+            (Vec::new(), Vec::new(), false, String::new());
         match verdict {
-            Verdict::Rules(Some(true)) => {
-                resources.push(object! { "verbs": all(), "apiGroups": all(), "resources": all() });
-                paths.push(object! { "verbs": all(), "nonResourceURLs": all() });
+            Verdict::Rules(Some(listed)) => {
+                for rule in &listed.rules {
+                    resources.extend(of_resources(rule));
+                    paths.extend(of_paths(rule));
+                }
+                error = listed.error;
             }
             Verdict::Rules(None) => {
-                (incomplete, error) = (true, "webhook authorizer does not support user rule resolution");
+                incomplete = true;
+                error = "webhook authorizer does not support user rule resolution".to_owned();
             }
             _ => {}
         }

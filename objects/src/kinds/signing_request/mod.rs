@@ -14,6 +14,7 @@ use crate::declared::Declared;
 use crate::kinds::fields::{items, part, text};
 use crate::kinds::status::{self, keep};
 use crate::kinds::user_info::user_info;
+use crate::plugins::Plugin;
 use crate::version::SelectableField;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
@@ -125,6 +126,13 @@ impl Strategy for SigningRequests {
             Some(Subresource::Status) => &["spec", "status.conditions"],
             Some(Subresource::Approval) => &["spec", "status.certificate"],
             _ => &["spec", "status"],
+        }
+    }
+
+    fn judge(&self, cx: &RuleContext<'_>, request: &Value, old: Option<&Value>) -> Result<(), String> {
+        match old.is_none() && cx.others.has(Plugin::CertificateSubjectRestriction) {
+            true => rules::refuse_masters(request),
+            false => Ok(()),
         }
     }
 

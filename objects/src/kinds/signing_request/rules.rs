@@ -9,6 +9,7 @@ use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path, go_quote};
 use kindom_api::meta::names::{is_dns1123_label, is_dns1123_subdomain, is_path_segment};
 use kindom_api::meta::validate_object_meta;
+use kindom_api::user::MASTERS;
 
 use super::{APPROVED, DENIED, FAILED, request};
 use crate::Subresource;
@@ -54,6 +55,24 @@ const SIGNER_NAME_MAX: usize = DOMAIN_MAX + 1 + 63 + 1 + 253;
 
 fn bytes(of: &Value, field: &str) -> Vec<u8> {
     BASE64.decode(text(of, field)).unwrap_or_default()
+}
+
+/// Refuses a request for a client's certificate of [`MASTERS`] (`plugin/pkg/admission/certificates/subjectrestriction`).
+///
+/// # Errors
+/// Upstream's text.
+pub(super) fn refuse_masters(request: &Value) -> Result<(), String> {
+    const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+    let spec = part(request, "spec");
+    if text(spec, "signerName") != SIGNER {
+        return Ok(());
+    }
+    let groups = request::organizations(&bytes(spec, "request"))
+        .map_err(|why| format!("failed to parse CSR: {why}"))?;
+    match groups.iter().any(|group| group == MASTERS) {
+        true => Err(format!("use of {SIGNER} signer with {MASTERS} group is not allowed")),
+        false => Ok(()),
+    }
 }
 
 fn conditions(request: &Value) -> &[Value] {

@@ -1,0 +1,145 @@
+//! Authorization by roles and their bindings, which are objects of this server's own (`--authorization-mode=RBAC`).
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kindom_actor_kit::{Deadline, Flow, Processors};
+use kindom_api::user::User;
+use kindom_objects::rbac::{Wish, aggregate};
+use kindom_objects::review::ListedRules;
+use kindom_resource_actor::{Permission, Permissions, WriteError};
+
+use super::{
+    AccessQuestion, AccessReviewer, AlwaysAllowPaths, Attributes, Authorization, Decision, Review, Unreviewed,
+};
+
+/// The longest wait for roles and bindings that are being read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Decides by roles. What is cheap is decided on the caller's thread.
+struct RoleReviewer {
+    permissions: Permissions,
+    processors: Processors,
+    /// Seeded, as users' other flows are.
+    flows: foldhash::quality::RandomState,
+}
+
+impl RoleReviewer {
+    fn new(permissions: Permissions, processors: Processors) -> Self {
+        Self { permissions, processors, flows: foldhash::quality::RandomState::default() }
+    }
+
+    fn flow(&self, user: &User) -> Flow {
+        use std::hash::BuildHasher as _;
+        Flow { user: self.flows.hash_one(&user.name), kind: self.flows.hash_one("permissions") }
+    }
+}
+
+/// Attributes that outlive their request.
+struct Owned {
+    path: Option<String>,
+    verb: String,
+    texts: [String; 5],
+}
+
+impl Owned {
+    fn of(attributes: &Attributes<'_>) -> Self {
+        match *attributes {
+            Attributes::Path { verb, path } => {
+                Self { path: Some(path.to_owned()), verb: verb.to_owned(), texts: Default::default() }
+            }
+            Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
+                let texts = [group, resource, subresource, namespace, name].map(str::to_owned);
+                Self { path: None, verb: verb.to_owned(), texts }
+            }
+        }
+    }
+
+    fn attributes(&self) -> Attributes<'_> {
+        let verb = self.verb.as_str();
+        if let Some(path) = &self.path {
+            return Attributes::Path { verb, path };
+        }
+        let [group, resource, subresource, namespace, name] = self.texts.each_ref().map(String::as_str);
+        Attributes::Resource { verb, group, resource, subresource, namespace, name }
+    }
+}
+
+/// The namespace of attributes, and the rest of them.
+fn wish<'a>(attributes: &Attributes<'a>) -> (&'a str, Wish<'a>) {
+    match *attributes {
+        Attributes::Path { verb, path } => ("", Wish::Path { verb, path }),
+        Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
+            (namespace, Wish::Resource { verb, group, resource, subresource, name })
+        }
+    }
+}
+
+fn unreviewed(error: &WriteError) -> Unreviewed {
+    match error {
+        WriteError::Overloaded { .. } | WriteError::Busy => Unreviewed::Busy,
+        error => Unreviewed::Failed(format!("roles cannot be read: {error}").into()),
+    }
+}
+
+fn decision(permission: Result<Permission, WriteError>) -> Result<Decision, Unreviewed> {
+    match permission {
+        Ok(Permission::Granted(why)) => Ok(Decision::Allowed(why)),
+        Ok(Permission::Withheld(missing)) if missing.is_empty() => Ok(Decision::NoOpinion("".into())),
+        Ok(Permission::Withheld(missing)) => Ok(Decision::NoOpinion(
+            format!("RBAC: {}", aggregate(missing.iter().map(ToString::to_string))).into(),
+        )),
+        Err(error) => Err(unreviewed(&error)),
+    }
+}
+
+impl AccessReviewer for RoleReviewer {
+    fn review(&self, question: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>> {
+        let AccessQuestion { user, attributes, .. } = question;
+        let (flow, deadline) = (self.flow(user), Deadline::after(PATIENCE));
+        let (namespace, wish_here) = wish(attributes);
+        let here = pin!(self.permissions.decide(user, namespace, wish_here, deadline));
+        if let Some(Some(known)) = self.processors.attempt(flow, here).now_or_never() {
+            return Review::Known(decision(known));
+        }
+        let (permissions, user, owned) = (self.permissions.clone(), User::clone(user), Owned::of(attributes));
+        let decided = self.processors.run(flow, async move {
+            let attributes = owned.attributes();
+            let (namespace, wish) = wish(&attributes);
+            permissions.decide(&user, namespace, wish, deadline).await
+        });
+        Review::Asked(Box::pin(async move {
+            decided.await.map_or_else(|lost| Err(Unreviewed::Failed(lost.to_string().into())), decision)
+        }))
+    }
+
+    fn rules(
+        &self,
+        user: &User,
+        namespace: &str,
+    ) -> Option<BoxFuture<'static, Result<ListedRules, Unreviewed>>> {
+        let (flow, deadline) = (self.flow(user), Deadline::after(PATIENCE));
+        let (permissions, user, namespace) =
+            (self.permissions.clone(), User::clone(user), namespace.to_owned());
+        let listed =
+            self.processors.run(flow, async move { permissions.rules(&user, &namespace, deadline).await });
+        Some(Box::pin(async move {
+            let (rules, missing) = listed
+                .await
+                .map_err(|lost| Unreviewed::Failed(lost.to_string().into()))?
+                .map_err(|error| unreviewed(&error))?;
+            Ok(ListedRules { rules, error: aggregate(missing.iter().map(ToString::to_string)) })
+        }))
+    }
+}
+
+/// The authorization by roles.
+#[must_use]
+pub fn by_roles(permissions: Permissions, processors: Processors) -> Authorization {
+    let reviewer = Arc::new(RoleReviewer::new(permissions, processors));
+    // The default role `system:public-info-viewer` opens those of probes.
+    Authorization { name: "rbac", reviewer, always_allow: AlwaysAllowPaths::default() }
+}

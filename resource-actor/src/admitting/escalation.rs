@@ -1,0 +1,246 @@
+//! Nobody gives more by roles and bindings than he has himself (`pkg/registry/rbac/{escalation_check.go,validation/rule.go}` and
+//! `pkg/registry/rbac/*/policybased/storage.go`, 1.37).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kindom_actor_kit::{back, dear};
+use kindom_api::Value;
+use kindom_api::field::go_quote;
+use kindom_api::user::MASTERS;
+use kindom_objects::plan::{check_uid, set_namespace};
+use kindom_objects::rbac::coverage::{PolicyRule, compact, compact_string, missing};
+use kindom_objects::rbac::{MissingRole, Role, RoleRef, aggregate};
+use kindom_objects::review::Action;
+use kindom_objects::{PlanError, TypeSpec};
+
+use crate::ResourceHandle;
+use crate::admission::AskedAdmission;
+use crate::cost;
+use crate::driver::{Attempt, Desired};
+use crate::error::WriteError;
+use crate::permissions::Permissions;
+use crate::request::{Target, WriteOptions};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+/// Nanoseconds for each comparison of a rule with another.
+const COMPARED: u64 = 30;
+
+/// A kind whose objects give permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Giving {
+    Role,
+    Binding,
+}
+
+fn giving(spec: &TypeSpec) -> Option<Giving> {
+    if !spec.is_typed() || spec.group != GROUP {
+        return None;
+    }
+    match spec.names.plural.as_str() {
+        "roles" | "clusterroles" => Some(Giving::Role),
+        "rolebindings" | "clusterrolebindings" => Some(Giving::Binding),
+        _ => None,
+    }
+}
+
+impl ResourceHandle {
+    /// Refuses a role or a binding that would give more than its author has; `None` for all other writes.
+    ///
+    /// Boxed: the future of every write would have room for it.
+    pub(crate) fn escalation_asked<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        target: &'a Target<'a>,
+        desired: &'a Desired<'a>,
+        options: &'a WriteOptions,
+    ) -> Option<BoxFuture<'a, Result<(), WriteError>>> {
+        let asked = options.admission.as_ref()?;
+        let permissions = asked.admission.configurations().permissions.as_ref()?;
+        let giving = giving(&attempt.rules.spec)?;
+        let (new, old) = match desired {
+            Desired::Create(new) => (&new.object, None),
+            Desired::Update { object, live, .. } => (object, Some(&live.old)),
+            Desired::Delete(_) | Desired::DeleteCorrupt => return None,
+        };
+        if options.user.is_in(MASTERS) {
+            return None;
+        }
+        let spec = &attempt.rules.spec;
+        let author = Author { spec, target, asked, permissions, options, new, old };
+        let asking = async move {
+            // A namespace that takes nothing new is told before.
+            if let Desired::Create(new) = desired {
+                self.open_for_create(attempt.rules, target, new, options).await?;
+            }
+            author.check_identity(attempt)?;
+            author.may_give(giving).await
+        };
+        Some(asking.boxed())
+    }
+}
+
+/// The author of a role or a binding.
+struct Author<'a> {
+    spec: &'a TypeSpec,
+    target: &'a Target<'a>,
+    asked: &'a AskedAdmission,
+    permissions: &'a Permissions,
+    options: &'a WriteOptions,
+    new: &'a Value,
+    old: Option<&'a Value>,
+}
+
+impl Author<'_> {
+    async fn may_give(self, giving: Giving) -> Result<(), WriteError> {
+        back().await;
+        let is_left = self.old.is_some_and(|old| only_garbage_fields_differ(self.new, old));
+        match giving {
+            Giving::Role => {
+                let (resource, name) = (&self.spec.names.plural, self.target.name);
+                if self.may("escalate", resource, name).await || is_left {
+                    return Ok(());
+                }
+                self.has_all(&PolicyRule::list(self.new)).await?;
+                if has_aggregation(self.new) || self.old.is_some_and(has_aggregation) {
+                    let refused = self.has_all(&everything()).await;
+                    let message = "must have cluster-admin privileges to use the aggregationRule";
+                    return refused.map_err(|_| self.refused(message.to_owned()));
+                }
+                Ok(())
+            }
+            Giving::Binding => {
+                if is_left {
+                    return Ok(());
+                }
+                let of = RoleRef::of(self.new);
+                let resource = match of.kind.as_str() {
+                    "ClusterRole" => Some("clusterroles"),
+                    "Role" => Some("roles"),
+                    _ => None,
+                };
+                if let Some(resource) = resource
+                    && self.may("bind", resource, &of.name).await
+                {
+                    return Ok(());
+                }
+                let role = self.role(&of).await?;
+                self.has_all(&role.rules).await
+            }
+        }
+    }
+
+    /// What upstream's handlers see to before its storage does.
+    fn check_identity(&self, attempt: &Attempt<'_>) -> Result<(), WriteError> {
+        let mut metadata = self.new.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        set_namespace(&mut metadata, self.target.namespace)?;
+        let Some(old) = self.old else { return Ok(()) };
+        let (meant, uid) = (self.new.text_at(&["metadata", "uid"]), old.text_at(&["metadata", "uid"]));
+        if meant.is_empty() {
+            return Ok(());
+        }
+        Ok(check_uid(attempt.cx, self.target.namespace, self.target.name, meant, uid)?)
+    }
+
+    fn namespace(&self) -> &str {
+        self.target.namespace.unwrap_or_default()
+    }
+
+    async fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
+        let action = Action::Resource {
+            verb: verb.to_owned(),
+            group: GROUP.to_owned(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            namespace: self.namespace().to_owned(),
+            name: name.to_owned(),
+            version: "*".to_owned(),
+            selectors: Default::default(),
+        };
+        Arc::clone(&self.asked.access).decide(Arc::clone(&self.options.user), action).await.allowed
+    }
+
+    async fn role(&self, of: &RoleRef) -> Result<Arc<Role>, WriteError> {
+        let missing = |what: &str| PlanError::BadRequest(format!("{what} parameter required."));
+        if of.kind == "Role" && self.namespace().is_empty() {
+            return Err(missing("Namespace").into());
+        }
+        if of.name.is_empty() && matches!(of.kind.as_str(), "Role" | "ClusterRole") {
+            return Err(missing("Name").into());
+        }
+        let found = self.permissions.role(of, self.namespace(), self.options.deadline).await?;
+        found.map_err(|why| match why {
+            // The error names the resource of the request.
+            MissingRole::NotFound(RoleRef { name, .. }) => PlanError::NotFound { name }.into(),
+            why @ MissingRole::UnknownKind(_) => PlanError::Internal(why.to_string()).into(),
+        })
+    }
+
+    /// `ConfirmNoEscalation`
+    async fn has_all(&self, given: &[PolicyRule]) -> Result<(), WriteError> {
+        let user = &self.options.user;
+        let (own, unresolved) = self.permissions.rules(user, self.namespace(), self.options.deadline).await?;
+        dear(cost::each(COMPARED, own.len().saturating_mul(given.len()))).await?;
+        let missing = missing(&own, given).map_err(|why| self.refused(why.to_string()))?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let lines: BTreeSet<String> = compact(missing).iter().map(compact_string).collect();
+        let mut groups: Vec<String> = user.groups.iter().map(|group| go_quote(group)).collect();
+        groups.retain(|group| !group.is_empty());
+        let mut message = format!(
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            go_quote(&user.name),
+            groups.join(" "),
+            lines.into_iter().collect::<Vec<_>>().join("\n")
+        );
+        if !unresolved.is_empty() {
+            let text = |why: &MissingRole| match why {
+                // As above.
+                MissingRole::NotFound(of) => {
+                    format!("{}.{GROUP} {} not found", self.spec.names.plural, go_quote(&of.name))
+                }
+                why @ MissingRole::UnknownKind(_) => why.to_string(),
+            };
+            message.push_str(&format!("; resolution errors: [{}]", aggregate(unresolved.iter().map(text))));
+        }
+        Err(self.refused(message))
+    }
+
+    fn refused(&self, message: String) -> WriteError {
+        let name = self.new.text_at(&["metadata", "name"]).to_owned();
+        PlanError::Forbidden { name, message }.into()
+    }
+}
+
+fn has_aggregation(role: &Value) -> bool {
+    let selectors = role.get("aggregationRule").and_then(|rule| rule.get("clusterRoleSelectors"));
+    selectors.and_then(Value::as_array).is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// `fullAuthority`
+fn everything() -> [PolicyRule; 2] {
+    let all = || vec!["*".to_owned()];
+    [
+        PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() },
+        PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() },
+    ]
+}
+
+/// `true` if an update leaves everything as it is but what the garbage collector changes (`IsOnlyMutatingGCFields`).
+fn only_garbage_fields_differ(new: &Value, old: &Value) -> bool {
+    // A namespace that is left out is the request's.
+    const LEFT: [&str; 5] = ["ownerReferences", "finalizers", "selfLink", "managedFields", "namespace"];
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in LEFT {
+                metadata.remove(field);
+            }
+        }
+        object
+    };
+    without(new) == without(old)
+}

@@ -1,0 +1,313 @@
+//! What users may do by roles and their bindings (`--authorization-mode=RBAC`), as the objects are now.
+//!
+//! What counts in a namespace is compiled by itself: whoever may write bindings in one holds up nobody's requests in another.
+//! It is compiled by the first request that meets a change, and again only if the chunks of the snapshot are others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kindom_actor_kit::{Deadline, back, dear};
+use kindom_api::{User, Value, json};
+use kindom_objects::StoredObject;
+use kindom_objects::rbac::coverage::PolicyRule;
+use kindom_objects::rbac::{
+    Binding, BindingIndex, Grant, MissingRole, Role, RoleIndex, RoleRef, Scope, Wish,
+};
+use parking_lot::RwLock;
+
+use crate::error::WriteError;
+use crate::snapshot::Chunk;
+use crate::turns::WriteTurns;
+use crate::{ResourceHandle, Snapshot, cost};
+
+/// Nanoseconds for each binding that is looked up, and for each text of a role that is looked through.
+const BOUND: u64 = 200;
+const LOOKED_THROUGH: u64 = 10;
+
+/// The types by whose objects permissions are given.
+pub struct RoleKinds {
+    /// ClusterRoles.
+    pub cluster_roles: ResourceHandle,
+    /// ClusterRoleBindings.
+    pub cluster_bindings: ResourceHandle,
+    /// Roles.
+    pub roles: ResourceHandle,
+    /// RoleBindings.
+    pub bindings: ResourceHandle,
+}
+
+/// The permissions of all users. Cheap to clone.
+#[derive(Clone)]
+pub struct Permissions(Arc<Parts>);
+
+struct Parts {
+    kinds: RoleKinds,
+    /// By namespace; those of the cluster as a whole under the empty name. A namespace without objects has none.
+    roles: RwLock<HashMap<String, Arc<Part<Role>>>>,
+    bindings: RwLock<HashMap<String, Arc<Part<Binding>>>>,
+    /// Of those who compile for all, by namespace.
+    turns: WriteTurns<()>,
+}
+
+/// A form into which objects are compiled one by one, and together.
+trait Indexed: Sized {
+    type Index: FromIterator<Arc<Self>> + Default;
+
+    fn compile(tree: &Value) -> Self;
+}
+
+impl Indexed for Role {
+    type Index = RoleIndex;
+
+    fn compile(tree: &Value) -> Self {
+        Self::compile(tree)
+    }
+}
+
+impl Indexed for Binding {
+    type Index = BindingIndex;
+
+    fn compile(tree: &Value) -> Self {
+        Self::compile(tree)
+    }
+}
+
+/// The objects of a kind in a namespace.
+struct Part<T: Indexed> {
+    /// The chunks that they were found in, which may have others, too.
+    chunks: Vec<Chunk>,
+    compiled: Arc<Compiled<T>>,
+}
+
+struct Compiled<T: Indexed> {
+    all: Vec<(Arc<StoredObject>, Arc<T>)>,
+    index: T::Index,
+}
+
+impl<T: Indexed> Default for Part<T> {
+    fn default() -> Self {
+        let compiled = Compiled { all: Vec::new(), index: T::Index::default() };
+        Self { chunks: Vec::new(), compiled: Arc::new(compiled) }
+    }
+}
+
+impl<T: Indexed> Part<T> {
+    fn is_of(&self, snapshot: &Snapshot, prefix: &str) -> bool {
+        snapshot.chunks_of(prefix).map(Arc::as_ptr).eq(self.chunks.iter().map(Arc::as_ptr))
+    }
+
+    /// Compiles what has changed since `before`.
+    async fn next(before: Option<&Self>, snapshot: &Snapshot, prefix: &str) -> Result<Self, WriteError> {
+        let chunks = snapshot.chunks_of(prefix).cloned().collect();
+        let before = before.map(|before| &before.compiled);
+        let objects = || snapshot.range(prefix, "");
+        // Those of a neighbour in a chunk come and go, too.
+        if let Some(same) = before.filter(|before| objects().map(Arc::as_ptr).eq(before.objects())) {
+            return Ok(Self { chunks, compiled: Arc::clone(same) });
+        }
+        let mut all = Vec::new();
+        for object in objects() {
+            let form = match before.and_then(|before| before.same(object)) {
+                Some(same) => Arc::clone(same),
+                None => {
+                    dear(cost::compile(object.json().len())).await?;
+                    // What cannot be read permits nothing.
+                    let tree = json::parse_own(object.json()).unwrap_or_else(|why| {
+                        tracing::warn!(key = object.key(), %why, "this role or binding cannot be read");
+                        Value::Null
+                    });
+                    Arc::new(T::compile(&tree))
+                }
+            };
+            all.push((Arc::clone(object), form));
+        }
+        let bytes = all.iter().map(|(object, _)| object.json().len()).sum();
+        dear(cost::parse(bytes)).await?;
+        let index = all.iter().map(|(_, form)| Arc::clone(form)).collect();
+        Ok(Self { chunks, compiled: Arc::new(Compiled { all, index }) })
+    }
+}
+
+impl<T: Indexed> Compiled<T> {
+    fn objects(&self) -> impl Iterator<Item = *const StoredObject> {
+        self.all.iter().map(|(object, _)| Arc::as_ptr(object))
+    }
+
+    fn same(&self, object: &Arc<StoredObject>) -> Option<&Arc<T>> {
+        let at = self.all.binary_search_by(|(other, _)| other.key().cmp(object.key())).ok()?;
+        let (_, form) = self.all.get(at).filter(|(other, _)| Arc::ptr_eq(other, object))?;
+        Some(form)
+    }
+}
+
+/// What counts in a namespace.
+struct Counting {
+    cluster_roles: Arc<Part<Role>>,
+    cluster_bindings: Arc<Part<Binding>>,
+    namespaced: Option<Namespaced>,
+}
+
+/// The objects of a namespace.
+struct Namespaced {
+    roles: Arc<Part<Role>>,
+    bindings: Arc<Part<Binding>>,
+}
+
+impl Counting {
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            cluster_roles: &self.cluster_roles.compiled.index,
+            cluster_bindings: &self.cluster_bindings.compiled.index,
+            namespaced: self
+                .namespaced
+                .as_ref()
+                .map(|of| (&of.roles.compiled.index, &of.bindings.compiled.index)),
+        }
+    }
+}
+
+/// The decision on a wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// A role allows it; in the words of a review.
+    Granted(Arc<str>),
+    /// None does. Those roles are not there that bindings of the user refer to.
+    Withheld(Vec<MissingRole>),
+}
+
+impl Permissions {
+    /// Those that objects of these kinds give.
+    #[must_use]
+    pub fn new(kinds: RoleKinds) -> Self {
+        Self(Arc::new(Parts {
+            kinds,
+            roles: RwLock::default(),
+            bindings: RwLock::default(),
+            turns: WriteTurns::default(),
+        }))
+    }
+
+    /// Decides if a user may act as he wishes, in a namespace or, if that is empty, in the cluster as a whole
+    /// (`RBACAuthorizer.Authorize`). Sees every change that this server has answered.
+    ///
+    /// # Errors
+    /// [`WriteError::Unavailable`] and the like: the objects could not be read in time.
+    pub async fn decide(
+        &self,
+        user: &User,
+        namespace: &str,
+        wish: Wish<'_>,
+        deadline: Deadline,
+    ) -> Result<Permission, WriteError> {
+        let grants = self.grants(user, namespace, deadline).await?;
+        let mut missing = Vec::new();
+        for grant in grants {
+            match grant.role {
+                Ok(role) if role.rules.iter().any(|rule| wish.is_allowed_by(rule)) => {
+                    return Ok(Permission::Granted(grant.permission));
+                }
+                Ok(_) => {}
+                Err(why) => missing.push(why),
+            }
+        }
+        Ok(Permission::Withheld(missing))
+    }
+
+    /// All rules of a user, likewise, and the roles that are not there (`RulesFor`).
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub async fn rules(
+        &self,
+        user: &User,
+        namespace: &str,
+        deadline: Deadline,
+    ) -> Result<(Vec<PolicyRule>, Vec<MissingRole>), WriteError> {
+        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+        for grant in self.grants(user, namespace, deadline).await? {
+            match grant.role {
+                Ok(role) => rules.extend(role.rules.iter().cloned()),
+                Err(why) => missing.push(why),
+            }
+        }
+        Ok((rules, missing))
+    }
+
+    /// The role that a binding in a namespace, or in none, refers to.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide); within, the role is not there.
+    pub(crate) async fn role(
+        &self,
+        of: &RoleRef,
+        namespace: &str,
+        deadline: Deadline,
+    ) -> Result<Result<Arc<Role>, MissingRole>, WriteError> {
+        Ok(self.counting(namespace, deadline).await?.scope().role(of))
+    }
+
+    /// The roles of a user, once it is the request's turn to look them through.
+    async fn grants(
+        &self,
+        user: &User,
+        namespace: &str,
+        deadline: Deadline,
+    ) -> Result<Vec<Grant>, WriteError> {
+        let counting = self.counting(namespace, deadline).await?;
+        let scope = counting.scope();
+        dear(cost::each(BOUND, scope.count(user))).await?;
+        let grants = scope.grants(user);
+        let texts = grants.iter().filter_map(|grant| grant.role.as_ref().ok()).map(|role| role.texts).sum();
+        dear(cost::each(LOOKED_THROUGH, texts)).await?;
+        Ok(grants)
+    }
+
+    async fn counting(&self, namespace: &str, deadline: Deadline) -> Result<Counting, WriteError> {
+        let Parts { kinds, roles, bindings, .. } = &*self.0;
+        let namespaced = match namespace {
+            "" => None,
+            namespace => Some(Namespaced {
+                roles: self.part(&kinds.roles, roles, namespace, deadline).await?,
+                bindings: self.part(&kinds.bindings, bindings, namespace, deadline).await?,
+            }),
+        };
+        Ok(Counting {
+            cluster_roles: self.part(&kinds.cluster_roles, roles, "", deadline).await?,
+            cluster_bindings: self.part(&kinds.cluster_bindings, bindings, "", deadline).await?,
+            namespaced,
+        })
+    }
+
+    /// The objects of a kind in a namespace, compiled as they are now.
+    async fn part<T: Indexed>(
+        &self,
+        kind: &ResourceHandle,
+        parts: &RwLock<HashMap<String, Arc<Part<T>>>>,
+        namespace: &str,
+        deadline: Deadline,
+    ) -> Result<Arc<Part<T>>, WriteError> {
+        let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
+        // The keys of a type of the cluster have no namespace.
+        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let known = || parts.read().get(namespace).cloned();
+        if let Some(part) = known().filter(|part| part.is_of(&snapshot, &prefix)) {
+            return Ok(part);
+        }
+        // A great many requests may be about namespaces that have none, or do not exist.
+        if snapshot.count(&prefix, "") == 0 {
+            parts.write().remove(namespace);
+            return Ok(Arc::default());
+        }
+        back().await;
+        let _compiling = self.0.turns.wait(namespace, deadline).await?;
+        // Another request may have compiled a later state meanwhile.
+        let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
+        let before = known();
+        if let Some(part) = before.as_ref().filter(|part| part.is_of(&snapshot, &prefix)) {
+            return Ok(Arc::clone(part));
+        }
+        let part = Arc::new(Part::next(before.as_deref(), &snapshot, &prefix).await?);
+        parts.write().insert(namespace.to_owned(), Arc::clone(&part));
+        Ok(part)
+    }
+}
