@@ -19,6 +19,7 @@ mod aggregator;
 mod apply_built_in;
 mod apply_chaos;
 mod authority;
+mod authorization;
 mod builder_document;
 mod cert_manager;
 mod change;

@@ -117,8 +117,11 @@ async fn every_answer_of_an_admission_plugin_is_kube_apiservers() {
 }
 
 /// The recorded server ran without the plugin, as nobody made accounts there.
-const WITHOUT_ACCOUNTS: &[&str] =
-    &["--controllers=*,-resourcequota-controller", "--disable-admission-plugins=ServiceAccount"];
+const WITHOUT_ACCOUNTS: &[&str] = &[
+    "--authorization-mode=RBAC",
+    "--controllers=*,-resourcequota-controller,-clusterrole-aggregation-controller",
+    "--disable-admission-plugins=ServiceAccount",
+];
 /// The scripts make the accounts.
 const WITH_ACCOUNTS: &[&str] = &["--controllers=*,-resourcequota-controller,-serviceaccount-controller"];
 
