@@ -11,7 +11,7 @@ use kindom_api::{User, Value, json};
 use kindom_objects::StoredObject;
 use kindom_objects::rbac::coverage::PolicyRule;
 use kindom_objects::rbac::{
-    Binding, BindingIndex, Grant, MissingRole, Role, RoleIndex, RoleRef, Scope, Wish,
+    BindingIndex, Grant, MissingRole, Role, RoleBinding, RoleIndex, RoleRef, RoleScope, Wish,
 };
 use parking_lot::RwLock;
 
@@ -38,13 +38,13 @@ pub struct RoleKinds {
 
 /// The permissions of all users. Cheap to clone.
 #[derive(Clone)]
-pub struct Permissions(Arc<Parts>);
+pub struct Permissions(Arc<Indexes>);
 
-struct Parts {
+struct Indexes {
     kinds: RoleKinds,
     /// By namespace; those of the cluster as a whole under the empty name. A namespace without objects has none.
-    roles: RwLock<HashMap<String, Arc<Part<Role>>>>,
-    bindings: RwLock<HashMap<String, Arc<Part<Binding>>>>,
+    roles: RwLock<HashMap<String, Arc<IndexedObjects<Role>>>>,
+    bindings: RwLock<HashMap<String, Arc<IndexedObjects<RoleBinding>>>>,
     /// Of those who compile for all, by namespace.
     turns: WriteTurns<()>,
 }
@@ -64,7 +64,7 @@ impl Indexed for Role {
     }
 }
 
-impl Indexed for Binding {
+impl Indexed for RoleBinding {
     type Index = BindingIndex;
 
     fn compile(tree: &Value) -> Self {
@@ -73,25 +73,25 @@ impl Indexed for Binding {
 }
 
 /// The objects of a kind in a namespace.
-struct Part<T: Indexed> {
+struct IndexedObjects<T: Indexed> {
     /// The chunks that they were found in, which may have others, too.
     chunks: Vec<Chunk>,
-    compiled: Arc<Compiled<T>>,
+    compiled: Arc<IndexedForms<T>>,
 }
 
-struct Compiled<T: Indexed> {
+struct IndexedForms<T: Indexed> {
     all: Vec<(Arc<StoredObject>, Arc<T>)>,
     index: T::Index,
 }
 
-impl<T: Indexed> Default for Part<T> {
+impl<T: Indexed> Default for IndexedObjects<T> {
     fn default() -> Self {
-        let compiled = Compiled { all: Vec::new(), index: T::Index::default() };
+        let compiled = IndexedForms { all: Vec::new(), index: T::Index::default() };
         Self { chunks: Vec::new(), compiled: Arc::new(compiled) }
     }
 }
 
-impl<T: Indexed> Part<T> {
+impl<T: Indexed> IndexedObjects<T> {
     fn is_of(&self, snapshot: &Snapshot, prefix: &str) -> bool {
         snapshot.chunks_of(prefix).map(Arc::as_ptr).eq(self.chunks.iter().map(Arc::as_ptr))
     }
@@ -124,11 +124,11 @@ impl<T: Indexed> Part<T> {
         let bytes = all.iter().map(|(object, _)| object.json().len()).sum();
         dear(cost::parse(bytes)).await?;
         let index = all.iter().map(|(_, form)| Arc::clone(form)).collect();
-        Ok(Self { chunks, compiled: Arc::new(Compiled { all, index }) })
+        Ok(Self { chunks, compiled: Arc::new(IndexedForms { all, index }) })
     }
 }
 
-impl<T: Indexed> Compiled<T> {
+impl<T: Indexed> IndexedForms<T> {
     fn objects(&self) -> impl Iterator<Item = *const StoredObject> {
         self.all.iter().map(|(object, _)| Arc::as_ptr(object))
     }
@@ -142,20 +142,20 @@ impl<T: Indexed> Compiled<T> {
 
 /// What counts in a namespace.
 struct Counting {
-    cluster_roles: Arc<Part<Role>>,
-    cluster_bindings: Arc<Part<Binding>>,
+    cluster_roles: Arc<IndexedObjects<Role>>,
+    cluster_bindings: Arc<IndexedObjects<RoleBinding>>,
     namespaced: Option<Namespaced>,
 }
 
 /// The objects of a namespace.
 struct Namespaced {
-    roles: Arc<Part<Role>>,
-    bindings: Arc<Part<Binding>>,
+    roles: Arc<IndexedObjects<Role>>,
+    bindings: Arc<IndexedObjects<RoleBinding>>,
 }
 
 impl Counting {
-    fn scope(&self) -> Scope<'_> {
-        Scope {
+    fn scope(&self) -> RoleScope<'_> {
+        RoleScope {
             cluster_roles: &self.cluster_roles.compiled.index,
             cluster_bindings: &self.cluster_bindings.compiled.index,
             namespaced: self
@@ -179,7 +179,7 @@ impl Permissions {
     /// Those that objects of these kinds give.
     #[must_use]
     pub fn new(kinds: RoleKinds) -> Self {
-        Self(Arc::new(Parts {
+        Self(Arc::new(Indexes {
             kinds,
             roles: RwLock::default(),
             bindings: RwLock::default(),
@@ -263,7 +263,7 @@ impl Permissions {
     }
 
     async fn counting(&self, namespace: &str, deadline: Deadline) -> Result<Counting, WriteError> {
-        let Parts { kinds, roles, bindings, .. } = &*self.0;
+        let Indexes { kinds, roles, bindings, .. } = &*self.0;
         let namespaced = match namespace {
             "" => None,
             namespace => Some(Namespaced {
@@ -282,10 +282,10 @@ impl Permissions {
     async fn part<T: Indexed>(
         &self,
         kind: &ResourceHandle,
-        parts: &RwLock<HashMap<String, Arc<Part<T>>>>,
+        parts: &RwLock<HashMap<String, Arc<IndexedObjects<T>>>>,
         namespace: &str,
         deadline: Deadline,
-    ) -> Result<Arc<Part<T>>, WriteError> {
+    ) -> Result<Arc<IndexedObjects<T>>, WriteError> {
         let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
         // The keys of a type of the cluster have no namespace.
         let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
@@ -306,7 +306,7 @@ impl Permissions {
         if let Some(part) = before.as_ref().filter(|part| part.is_of(&snapshot, &prefix)) {
             return Ok(Arc::clone(part));
         }
-        let part = Arc::new(Part::next(before.as_deref(), &snapshot, &prefix).await?);
+        let part = Arc::new(IndexedObjects::next(before.as_deref(), &snapshot, &prefix).await?);
         parts.write().insert(namespace.to_owned(), Arc::clone(&part));
         Ok(part)
     }

@@ -31,7 +31,7 @@ async fn a_port_in_use_is_named() {
 
 #[tokio::test]
 async fn what_does_not_exist_yet_is_refused_and_not_ignored() {
-    let (success, said) = serve(&["--secure-port", "0", "--authorization-mode", "RBAC"]).await;
+    let (success, said) = serve(&["--secure-port", "0", "--authorization-mode", "ABAC"]).await;
     assert!(!success && said.contains("--authorization-mode"), "{said}");
 }
 

@@ -85,14 +85,14 @@ pub fn aggregate(errors: impl IntoIterator<Item = String>) -> String {
 
 /// A binding of subjects to a role.
 #[derive(Debug)]
-pub struct Binding {
+pub struct RoleBinding {
     name: String,
     role: RoleRef,
     /// The keys of its subjects, each once and with what a review says of a permission by it.
     subjects: Vec<(String, Arc<str>)>,
 }
 
-impl Binding {
+impl RoleBinding {
     /// That of an object of either kind.
     #[must_use]
     pub fn compile(object: &Value) -> Self {
@@ -166,14 +166,14 @@ impl FromIterator<Arc<Role>> for RoleIndex {
     }
 }
 
-type Bound = (Arc<Binding>, Arc<str>);
+type Bound = (Arc<RoleBinding>, Arc<str>);
 
 /// Bindings of the cluster, or of a namespace, by the keys of their subjects and by their own names.
 #[derive(Debug, Default)]
 pub struct BindingIndex(HashMap<String, BTreeMap<String, Bound>>);
 
-impl FromIterator<Arc<Binding>> for BindingIndex {
-    fn from_iter<I: IntoIterator<Item = Arc<Binding>>>(bindings: I) -> Self {
+impl FromIterator<Arc<RoleBinding>> for BindingIndex {
+    fn from_iter<I: IntoIterator<Item = Arc<RoleBinding>>>(bindings: I) -> Self {
         let mut index: HashMap<String, BTreeMap<String, Bound>> = HashMap::new();
         for binding in bindings {
             for (key, permission) in &binding.subjects {
@@ -216,7 +216,7 @@ pub struct Grant {
 
 /// The roles and bindings that count in a namespace, or in the cluster as a whole.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope<'a> {
+pub struct RoleScope<'a> {
     /// ClusterRoles.
     pub cluster_roles: &'a RoleIndex,
     /// ClusterRoleBindings.
@@ -225,7 +225,7 @@ pub struct Scope<'a> {
     pub namespaced: Option<(&'a RoleIndex, &'a BindingIndex)>,
 }
 
-impl Scope<'_> {
+impl RoleScope<'_> {
     /// A bound on the number of roles that [`grants`](Self::grants) finds, in no more time than the user's groups take.
     #[must_use]
     pub fn count(&self, user: &User) -> usize {
@@ -276,8 +276,8 @@ mod tests {
             .collect()
     }
 
-    fn binding(text: &str) -> Arc<Binding> {
-        Arc::new(Binding::compile(&json::parse(text.as_bytes()).unwrap()))
+    fn binding(text: &str) -> Arc<RoleBinding> {
+        Arc::new(RoleBinding::compile(&json::parse(text.as_bytes()).unwrap()))
     }
 
     fn user(name: &str, groups: &[&str]) -> User {
@@ -309,7 +309,7 @@ mod tests {
         .into_iter()
         .collect();
         let (cluster_roles, local) = (roles(&["edit"]), roles(&["local"]));
-        let scope = Scope {
+        let scope = RoleScope {
             cluster_roles: &cluster_roles,
             cluster_bindings: &cluster,
             namespaced: Some((&local, &here)),

@@ -5,5 +5,7 @@ pub mod coverage;
 mod grants;
 mod matching;
 
-pub use grants::{Binding, BindingIndex, Grant, MissingRole, Role, RoleIndex, RoleRef, Scope, aggregate};
+pub use grants::{
+    BindingIndex, Grant, MissingRole, Role, RoleBinding, RoleIndex, RoleRef, RoleScope, aggregate,
+};
 pub use matching::Wish;

@@ -8,7 +8,7 @@ use kindom_integration::{Caller, Etcd, Server, free_ports, tools};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::chain::{SERVICES, available, front};
+use super::chain::{SERVICES, available, front_with};
 use crate::authority::{Authority, Files};
 use crate::host::described;
 use crate::shell::{fails, prints, prints_with, run};
@@ -39,7 +39,8 @@ impl Sample {
         files.write("audit.json", AUDIT_POLICY);
         let etcd = Etcd::start().await.unwrap();
         let port = free_ports(1).unwrap()[0].port();
-        let front = front(&files, &proxies, &[("sample", port)]).await;
+        let flags = ["--authorization-mode=RBAC"];
+        let front = front_with(&files, &proxies, &[("sample", port)], &flags).await;
         let process = launch(&program, &files, &etcd, &front, port);
         let sample = Self { files, etcd, front, port, process };
         let client = sample.front.client().unwrap();
@@ -90,14 +91,11 @@ impl Sample {
 fn launch(program: &std::path::Path, files: &Files, etcd: &Etcd, front: &Server, port: u16) -> Child {
     let kubeconfig = front.kubeconfig();
     let flag = |name: &str| format!("--{name}={}", kubeconfig.display());
-    // kindom has none of what these ask for.
-    let without = "MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook";
     Command::new(program)
         .arg(format!("--etcd-servers={}", etcd.endpoints().join(",")))
         .args([format!("--secure-port={port}"), "--bind-address=127.0.0.1".to_owned()])
         .arg(format!("--cert-dir={}", files.arg("sample")))
         .args(["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"].map(flag))
-        .args(["--enable-priority-and-fairness=false", &format!("--disable-admission-plugins={without}")])
         .arg(format!("--audit-policy-file={}", files.arg("audit.json")))
         .arg(format!("--audit-log-path={}", files.arg("audit.log")))
         .stdin(Stdio::null())
@@ -137,6 +135,7 @@ async fn kubectl_reaches_the_types_of_sample_apiserver() {
     watched(&caller).await;
     documents(&caller).await;
     identity(&sample).await;
+    limited(&sample).await;
 
     // The condition follows the server, and nothing that was written is lost.
     prints_with(&caller, "kubectl create -f -", &flunder("kept", "a")).await;
@@ -260,4 +259,46 @@ async fn identity(sample: &Sample) {
     let event = sample.audited("one-id").await;
     assert_eq!(event["user"]["username"], "kubernetes-admin");
     assert_eq!(sample.front.anonymous().unwrap().get(FLUNDERS).await.unwrap().status, 403);
+}
+
+/// A user with few permissions has them in the sample as in kindom, and is refused in the same words: those that kindom refuses
+/// never reach the sample, and what the sample asks about is answered by the same roles.
+async fn limited(sample: &Sample) {
+    let caller = &sample.front.caller();
+    prints(caller, "kubectl create role keeper --verb=get,list,watch,create,patch --resource=flunders.wardle.example.com").await;
+    prints(caller, "kubectl create rolebinding keepers --role=keeper --user=jane").await;
+    for command in ["apply -f -", "apply --server-side --force-conflicts -f -"] {
+        prints_with(caller, &format!("kubectl --as=jane {command}"), &flunder("limited", "a")).await;
+    }
+    prints(
+        caller,
+        "kubectl --as=jane patch flunder limited --type=merge -p '{\"spec\":{\"reference\":\"b\"}}'",
+    )
+    .await;
+    assert!(prints(caller, "kubectl --as=jane get flunders").await.contains("limited"));
+    prints(caller, "kubectl --as=jane wait flunder limited --for=jsonpath={.spec.reference}=b").await;
+    let refused = |verb: &str, of: &str, place: &str| {
+        format!("User \"jane\" cannot {verb} resource \"{of}\" in API group \"wardle.example.com\" {place}")
+    };
+    for (command, text) in [
+        ("delete flunder limited", refused("delete", "flunders", "in the namespace \"default\"")),
+        ("get flunders -A", refused("list", "flunders", "at the cluster scope")),
+        ("get flunders -n kube-system", refused("list", "flunders", "in the namespace \"kube-system\"")),
+        ("get fischers", refused("list", "fischers", "at the cluster scope")),
+        ("replace -f -", refused("update", "flunders", "in the namespace \"default\"")),
+    ] {
+        let said = fails(caller, &format!("kubectl --as=jane {command}"), &flunder("limited", "c")).await;
+        assert!(said.contains(&text), "{said}");
+    }
+    // The sample asks by itself: a client that comes to it directly, with a token of kindom's.
+    prints(caller, "kubectl create serviceaccount direct").await;
+    prints(caller, "kubectl create rolebinding direct --role=keeper --serviceaccount=default:direct").await;
+    let token = prints(caller, "kubectl create token direct").await;
+    let direct = |path: &str| {
+        format!("curl -sk -H 'Authorization: Bearer {token}' https://127.0.0.1:{}{path}", sample.port)
+    };
+    assert!(prints(caller, &direct(FLUNDERS)).await.contains("\"limited\""));
+    let fischers = prints(caller, &direct("/apis/wardle.example.com/v1alpha1/fischers")).await;
+    assert!(fischers.contains("cannot list resource \\\"fischers\\\""), "{fischers}");
+    prints(caller, "kubectl delete flunder limited").await;
 }

@@ -591,7 +591,10 @@ async fn questions_of_users_and_permissions_are_the_hosts_to_answer() {
     // What the host says of it is passed on.
     let frozen = json!({"allowed": false, "denied": true, "reason": "it is frozen"});
     assert_eq!(may("delete").await, frozen);
-    assert_eq!(may("patch").await, json!({"allowed": false, "reason": "nothing allows it"}));
+    assert_eq!(
+        may("patch").await,
+        json!({"allowed": false, "reason": "kubernetes.io/webhook: nothing allows it"})
+    );
     let whose = async |token: &str| {
         let review = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token},

@@ -44,7 +44,7 @@ async fn owners_are_chosen_by_those_who_may() {
             .expect_status(201)
             .unwrap();
     }
-    let cannot_delete = "widgets.example.com \"kept\" is forbidden: cannot set an ownerRef on a resource you can't delete: not yours, <nil>";
+    let cannot_delete = "widgets.example.com \"kept\" is forbidden: cannot set an ownerRef on a resource you can't delete: kubernetes.io/webhook: not yours, <nil>";
     let kept = format!("{WIDGETS}/kept");
     refused(client.merge_patch(&kept, &owners(&[])).await, 403, "Forbidden", cannot_delete);
     let wanted = json!({"verb": "delete", "group": "example.com", "version": "v1", "resource": "widgets",
@@ -68,7 +68,7 @@ async fn owners_are_chosen_by_those_who_may() {
     let cannot_hold = |name: &str| {
         format!(
             "widgets.example.com \"{name}\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you \
-             can't set finalizers on: not yours, <nil>"
+             can't set finalizers on: kubernetes.io/webhook: not yours, <nil>"
         )
     };
     let other = format!("{WIDGETS}/other");
