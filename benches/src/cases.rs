@@ -8,6 +8,7 @@ pub(crate) mod lists;
 pub(crate) mod registrations;
 pub(crate) mod startup;
 pub(crate) mod typed;
+pub(crate) mod users;
 pub(crate) mod watches;
 pub(crate) mod widgets;
 

@@ -111,19 +111,39 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
     /// The status that is measured; every other one is an error.
     pub(crate) status: u16,
+    /// Further headers.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
 }
 
 impl Ask {
     pub(crate) fn get(path: impl Into<String>) -> Self {
-        Self { method: "GET", path: path.into(), content_type: "", body: Bytes::new(), status: 200 }
+        Self {
+            method: "GET",
+            path: path.into(),
+            content_type: "",
+            body: Bytes::new(),
+            status: 200,
+            headers: &[],
+        }
     }
 
     fn json(method: &'static str, path: impl Into<String>, body: impl Into<Bytes>, status: u16) -> Self {
-        Self { method, path: path.into(), content_type: "application/json", body: body.into(), status }
+        Self {
+            method,
+            path: path.into(),
+            content_type: "application/json",
+            body: body.into(),
+            status,
+            headers: &[],
+        }
     }
 
     pub(crate) fn post(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
         Self::json("POST", path, body, 201)
+    }
+
+    pub(crate) fn with(self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        Self { headers, ..self }
     }
 
     pub(crate) fn put(path: impl Into<String>, body: impl Into<Bytes>) -> Self {
@@ -167,6 +187,9 @@ impl Connection {
         request = request.header("accept", "application/json").header("user-agent", "kindom-load");
         if !ask.content_type.is_empty() {
             request = request.header("content-type", ask.content_type);
+        }
+        for (name, value) in ask.headers {
+            request = request.header(*name, *value);
         }
         let request = request.body(Full::new(ask.body.clone())).map_err(LoadError::transport(ask.what()))?;
         let answered = match &mut self.sender {

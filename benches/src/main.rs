@@ -72,6 +72,7 @@ enum Case {
     Large,
     Etcd,
     Typed,
+    Users,
 }
 
 fn main() -> ExitCode {
@@ -142,6 +143,7 @@ async fn run(setup: &Setup, only: &[Case], mut row: &mut dyn FnMut(Row)) -> Resu
             Case::Large => cases::large::large(setup, &mut row).await?,
             Case::Etcd => cases::etcd::requests(setup, &mut row).await?,
             Case::Typed => cases::typed::requests(setup, &mut row).await?,
+            Case::Users => cases::users::requests(setup, &mut row).await?,
         }
     }
     Ok(())

@@ -64,6 +64,14 @@ impl Process {
         Self::start(command, data.join("pki")).await
     }
 
+    /// `kindom serve` on this folder with further flags.
+    pub(crate) async fn kindom_with(binary: &Path, data: &Path, flags: &[String]) -> Result<Self, LoadError> {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--secure-port", "0", "--data-dir"]).arg(data).args(flags);
+        command.env("KINDOM_LOG", "warn");
+        Self::start(command, data.join("pki")).await
+    }
+
     /// The floor: serves the files of `files` with the certificates of a server that was started before.
     pub(crate) async fn floor(files: &Path, pki: &Path) -> Result<Self, LoadError> {
         let own = std::env::current_exe().map_err(LoadError::io("where this program is"))?;
@@ -99,6 +107,10 @@ impl Process {
 
     pub(crate) fn endpoint(&self) -> Result<Endpoint, LoadError> {
         Endpoint::new(self.address, &self.pki)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn pki(&self) -> &Path {
