@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_objects::admission::AdmissionRefusal;
 use kindom_objects::{PlanError, Refusal};
-use kindom_resource_actor::WriteError;
+use kindom_resource_actor::{WriteError, WriteOptions as Options};
 
 use crate::authn::{AccessQuestion, Attributes, Refused};
 use crate::call::Call;
@@ -59,9 +59,10 @@ impl CreatePermission {
         if next == NEEDED { Err(PlanError::Caller(Refusal::new(Unasked))) } else { Ok(()) }
     }
 
-    /// `true` if the next plan may have no effect.
-    pub(crate) fn is_withheld(&self) -> bool {
-        self.refusal.is_some()
+    /// The options of the next plan, which may have no effect without a permission.
+    pub(crate) fn options(&self, options: Options) -> Options {
+        let is_trial = self.refusal.is_some();
+        Options { dry_run: options.dry_run || is_trial, is_trial, ..options }
     }
 
     /// The end of the request, by that of a plan; or else the request is to be planned again.

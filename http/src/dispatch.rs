@@ -233,7 +233,10 @@ async fn answer(
         match Impersonation::of_headers(headers).map_err(|NotWanted(why)| RequestError::BadRequest(why))? {
             None => user,
             // Boxed, as above.
-            Some(wanted) => Box::pin(acting_as(state, (user, wanted), attributes, info, span)).await?,
+            Some(wanted) => {
+                let _permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
+                Box::pin(acting_as(state, (user, wanted), attributes, info, span)).await?
+            }
         };
     let flow = flow(state, &user, info);
     turns::asks(flow);

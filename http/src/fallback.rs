@@ -46,7 +46,8 @@ pub trait Fallback: Send + Sync {
 /// Asks the next handler.
 pub(crate) async fn delegate(to: &dyn Fallback, request: &Head, body: Bytes, user: Arc<User>) -> Response {
     let uri = request.uri();
-    let headers = request.headers().iter();
+    // The request goes on as this user already.
+    let headers = request.headers().iter().filter(|(name, _)| !name.as_str().starts_with("impersonate-"));
     let delegated = Delegated {
         method: request.method().as_str().to_owned(),
         path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),

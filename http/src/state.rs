@@ -69,8 +69,6 @@ pub(crate) struct State {
     pub(crate) entropy: Entropy,
     pub(crate) metrics: Metrics,
     pub(crate) bounds: Bounds,
-    /// Seeded: nobody can choose a name that shares another's flow.
-    flows: foldhash::quality::RandomState,
     /// The phase of the server's end: watches end then, which they would not do by themselves.
     pub(crate) phase: watch::Sender<Phase>,
     /// The number of watches that have been given their turn to end.
@@ -118,7 +116,6 @@ impl State {
             entropy: deps.entropy.fork(),
             metrics,
             bounds,
-            flows: foldhash::quality::RandomState::default(),
             phase: watch::Sender::new(Phase::Serving),
             turns_to_end: AtomicU32::new(0),
         }
@@ -134,7 +131,8 @@ impl State {
 
     /// The flow that a user's requests for a type, or for a document, belong to.
     pub(crate) fn flow(&self, user: &User, kind: impl Hash) -> Flow {
-        Flow { user: self.flows.hash_one(&user.name), kind: self.flows.hash_one(kind) }
+        let flows = &self.delegation.flows;
+        Flow { user: flows.hash_one(&user.name), kind: flows.hash_one(kind) }
     }
 
     pub(crate) fn now_seconds(&self) -> i64 {

@@ -50,6 +50,7 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
     Options {
         deadline: call.deadline,
         dry_run,
+        is_trial: false,
         object_bytes_max: call.state.object_bytes_max.saturating_sub(reserve),
         namespaces: Some(call.state.namespaces.clone()),
         quotas: call.state.quotas.clone(),

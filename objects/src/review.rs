@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kindom_api::User;
 
-use crate::rbac::coverage::PolicyRule;
+use crate::rbac::Role;
 
 /// The thing that has to be found out before a question can be answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +76,8 @@ pub enum Verdict {
 /// What a user may do, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedRules {
-    /// Those of resources and of paths.
-    pub rules: Vec<PolicyRule>,
+    /// The roles whose rules they are, perhaps some several times.
+    pub roles: Vec<Arc<Role>>,
     /// The reason why some may be absent; empty if none is.
     pub error: String,
 }

@@ -1,24 +1,26 @@
 //! What users may do by roles and their bindings (`--authorization-mode=RBAC`), as the objects are now.
 //!
-//! What counts in a namespace is compiled by itself: whoever may write bindings in one holds up nobody's requests in another.
-//! It is compiled by the first request that meets a change, and again only if the chunks of the snapshot are others.
+//! Each namespace is compiled by itself: whoever may write bindings in one holds up nobody's requests in another. The first request
+//! that meets a change has it compiled, in a flow of the namespace and not of the user, and a next one only if the chunks of the snapshot are others.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, Weak};
 
-use kindom_actor_kit::{Deadline, back, dear};
+use kindom_actor_kit::{Deadline, Flow, Processors, back, dear};
 use kindom_api::{User, Value, json};
 use kindom_objects::StoredObject;
-use kindom_objects::rbac::coverage::PolicyRule;
 use kindom_objects::rbac::{
     BindingIndex, Grant, MissingRole, Role, RoleBinding, RoleIndex, RoleRef, RoleScope, Wish,
 };
 use parking_lot::RwLock;
 
 use crate::error::WriteError;
-use crate::snapshot::Chunk;
 use crate::turns::WriteTurns;
 use crate::{ResourceHandle, Snapshot, cost};
+
+/// From so many namespaces on, those that are gone are looked for now and then.
+const SWEPT_AT: usize = 64;
 
 /// Nanoseconds for each binding that is looked up, and for each text of a role that is looked through.
 const BOUND: u64 = 200;
@@ -42,16 +44,17 @@ pub struct Permissions(Arc<Indexes>);
 
 struct Indexes {
     kinds: RoleKinds,
+    processors: Processors,
     /// By namespace; those of the cluster as a whole under the empty name. A namespace without objects has none.
     roles: RwLock<HashMap<String, Arc<IndexedObjects<Role>>>>,
     bindings: RwLock<HashMap<String, Arc<IndexedObjects<RoleBinding>>>>,
-    /// Of those who compile for all, by namespace.
+    /// Taken by the one who compiles a namespace for all.
     turns: WriteTurns<()>,
 }
 
 /// A form into which objects are compiled one by one, and together.
-trait Indexed: Sized {
-    type Index: FromIterator<Arc<Self>> + Default;
+trait Indexed: Sized + Send + Sync + 'static {
+    type Index: FromIterator<Arc<Self>> + Default + Send + Sync;
 
     fn compile(tree: &Value) -> Self;
 }
@@ -74,8 +77,8 @@ impl Indexed for RoleBinding {
 
 /// The objects of a kind in a namespace.
 struct IndexedObjects<T: Indexed> {
-    /// The chunks that they were found in, which may have others, too.
-    chunks: Vec<Chunk>,
+    /// The chunks that they were found in, which may have others, too: not kept, but no other one can have their places.
+    chunks: Vec<Weak<Vec<Arc<StoredObject>>>>,
     compiled: Arc<IndexedForms<T>>,
 }
 
@@ -93,12 +96,12 @@ impl<T: Indexed> Default for IndexedObjects<T> {
 
 impl<T: Indexed> IndexedObjects<T> {
     fn is_of(&self, snapshot: &Snapshot, prefix: &str) -> bool {
-        snapshot.chunks_of(prefix).map(Arc::as_ptr).eq(self.chunks.iter().map(Arc::as_ptr))
+        snapshot.chunks_of(prefix).map(Arc::as_ptr).eq(self.chunks.iter().map(Weak::as_ptr))
     }
 
     /// Compiles what has changed since `before`.
     async fn next(before: Option<&Self>, snapshot: &Snapshot, prefix: &str) -> Result<Self, WriteError> {
-        let chunks = snapshot.chunks_of(prefix).cloned().collect();
+        let chunks = snapshot.chunks_of(prefix).map(Arc::downgrade).collect();
         let before = before.map(|before| &before.compiled);
         let objects = || snapshot.range(prefix, "");
         // Those of a neighbour in a chunk come and go, too.
@@ -176,11 +179,12 @@ pub enum Permission {
 }
 
 impl Permissions {
-    /// Those that objects of these kinds give.
+    /// Those that objects of these kinds give, which are compiled by these processors.
     #[must_use]
-    pub fn new(kinds: RoleKinds) -> Self {
+    pub fn new(processors: Processors, kinds: RoleKinds) -> Self {
         Self(Arc::new(Indexes {
             kinds,
+            processors,
             roles: RwLock::default(),
             bindings: RwLock::default(),
             turns: WriteTurns::default(),
@@ -213,24 +217,24 @@ impl Permissions {
         Ok(Permission::Withheld(missing))
     }
 
-    /// All rules of a user, likewise, and the roles that are not there (`RulesFor`).
+    /// The roles of a user, likewise, one for each binding; and those that are not there (`RulesFor`).
     ///
     /// # Errors
     /// As [`decide`](Self::decide).
-    pub async fn rules(
+    pub async fn roles(
         &self,
         user: &User,
         namespace: &str,
         deadline: Deadline,
-    ) -> Result<(Vec<PolicyRule>, Vec<MissingRole>), WriteError> {
-        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+    ) -> Result<(Vec<Arc<Role>>, Vec<MissingRole>), WriteError> {
+        let (mut roles, mut missing) = (Vec::new(), Vec::new());
         for grant in self.grants(user, namespace, deadline).await? {
             match grant.role {
-                Ok(role) => rules.extend(role.rules.iter().cloned()),
+                Ok(role) => roles.push(role),
                 Err(why) => missing.push(why),
             }
         }
-        Ok((rules, missing))
+        Ok((roles, missing))
     }
 
     /// The role that a binding in a namespace, or in none, refers to.
@@ -239,11 +243,11 @@ impl Permissions {
     /// As [`decide`](Self::decide); within, the role is not there.
     pub(crate) async fn role(
         &self,
-        of: &RoleRef,
+        reference: &RoleRef,
         namespace: &str,
         deadline: Deadline,
     ) -> Result<Result<Arc<Role>, MissingRole>, WriteError> {
-        Ok(self.counting(namespace, deadline).await?.scope().role(of))
+        Ok(self.counting(namespace, deadline).await?.scope().role(reference))
     }
 
     /// The roles of a user, once it is the request's turn to look them through.
@@ -263,17 +267,18 @@ impl Permissions {
     }
 
     async fn counting(&self, namespace: &str, deadline: Deadline) -> Result<Counting, WriteError> {
-        let Indexes { kinds, roles, bindings, .. } = &*self.0;
         let namespaced = match namespace {
             "" => None,
             namespace => Some(Namespaced {
-                roles: self.part(&kinds.roles, roles, namespace, deadline).await?,
-                bindings: self.part(&kinds.bindings, bindings, namespace, deadline).await?,
+                roles: self.part(|of| (&of.kinds.roles, &of.roles), namespace, deadline).await?,
+                bindings: self.part(|of| (&of.kinds.bindings, &of.bindings), namespace, deadline).await?,
             }),
         };
         Ok(Counting {
-            cluster_roles: self.part(&kinds.cluster_roles, roles, "", deadline).await?,
-            cluster_bindings: self.part(&kinds.cluster_bindings, bindings, "", deadline).await?,
+            cluster_roles: self.part(|of| (&of.kinds.cluster_roles, &of.roles), "", deadline).await?,
+            cluster_bindings: self
+                .part(|of| (&of.kinds.cluster_bindings, &of.bindings), "", deadline)
+                .await?,
             namespaced,
         })
     }
@@ -281,33 +286,71 @@ impl Permissions {
     /// The objects of a kind in a namespace, compiled as they are now.
     async fn part<T: Indexed>(
         &self,
-        kind: &ResourceHandle,
-        parts: &RwLock<HashMap<String, Arc<IndexedObjects<T>>>>,
+        table: fn(&Indexes) -> Table<'_, T>,
         namespace: &str,
         deadline: Deadline,
     ) -> Result<Arc<IndexedObjects<T>>, WriteError> {
+        let (kind, known) = table(&self.0);
         let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
-        // The keys of a type of the cluster have no namespace.
-        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        let known = || parts.read().get(namespace).cloned();
-        if let Some(part) = known().filter(|part| part.is_of(&snapshot, &prefix)) {
-            return Ok(part);
+        let prefix = prefix_of(namespace);
+        let part = known.read().get(namespace).cloned();
+        if let Some(part) = part.as_ref().filter(|part| part.is_of(&snapshot, &prefix)) {
+            return Ok(Arc::clone(part));
         }
         // A great many requests may be about namespaces that have none, or do not exist.
         if snapshot.count(&prefix, "") == 0 {
-            parts.write().remove(namespace);
+            if part.is_some() {
+                known.write().remove(namespace);
+            }
             return Ok(Arc::default());
         }
         back().await;
-        let _compiling = self.0.turns.wait(namespace, deadline).await?;
+        let compiling = tokio::spawn(self.clone().compiled(table, namespace.to_owned(), deadline));
+        compiling.await.map_err(|lost| WriteError::Unavailable(lost.to_string()))?
+    }
+
+    /// Compiles the objects of a kind in a namespace, unless another one just has.
+    async fn compiled<T: Indexed>(
+        self,
+        table: fn(&Indexes) -> Table<'_, T>,
+        namespace: String,
+        deadline: Deadline,
+    ) -> Result<Arc<IndexedObjects<T>>, WriteError> {
+        let late = |_| WriteError::Unavailable("timed out while roles and bindings were compiled".into());
+        let _turn = self.0.turns.wait(&namespace, deadline).await.map_err(late)?;
+        let (kind, known) = table(&self.0);
         // Another request may have compiled a later state meanwhile.
         let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
-        let before = known();
+        let prefix = prefix_of(&namespace);
+        let before = known.read().get(&namespace).cloned();
         if let Some(part) = before.as_ref().filter(|part| part.is_of(&snapshot, &prefix)) {
             return Ok(Arc::clone(part));
         }
-        let part = Arc::new(IndexedObjects::next(before.as_deref(), &snapshot, &prefix).await?);
-        parts.write().insert(namespace.to_owned(), Arc::clone(&part));
+        let flow = {
+            // Seeded: nobody can choose a name that shares another's flow.
+            let known = known.read();
+            Flow { user: known.hasher().hash_one(&namespace), kind: known.hasher().hash_one("roles") }
+        };
+        let compiling = {
+            let snapshot = Arc::clone(&snapshot);
+            async move { IndexedObjects::next(before.as_deref(), &snapshot, &prefix).await }
+        };
+        let part = self.0.processors.run(flow, compiling).await;
+        let part = Arc::new(part.map_err(|lost| WriteError::Unavailable(lost.to_string()))??);
+        let mut known = known.write();
+        known.insert(namespace, Arc::clone(&part));
+        // Nobody may ever ask again about a namespace that is gone.
+        if known.len() >= SWEPT_AT && known.len().is_power_of_two() {
+            known.retain(|namespace, _| snapshot.count(&prefix_of(namespace), "") > 0);
+        }
         Ok(part)
     }
+}
+
+/// A kind, and its objects by namespace.
+type Table<'a, T> = (&'a ResourceHandle, &'a RwLock<HashMap<String, Arc<IndexedObjects<T>>>>);
+
+/// The keys of a type of the cluster have no namespace.
+fn prefix_of(namespace: &str) -> String {
+    if namespace.is_empty() { String::new() } else { format!("{namespace}/") }
 }

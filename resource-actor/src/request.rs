@@ -20,6 +20,8 @@ pub struct WriteOptions {
     pub deadline: Deadline,
     /// Do everything but store it.
     pub dry_run: bool,
+    /// A dry run of which it is known that it would be refused: nobody judges it.
+    pub is_trial: bool,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,
     /// The type of namespaces; `None` for a store without them.
@@ -52,6 +54,7 @@ impl WriteOptions {
         Self {
             deadline,
             dry_run: false,
+            is_trial: false,
             object_bytes_max,
             namespaces: None,
             quotas: None,

@@ -351,12 +351,15 @@ async fn serving(
     };
     let permissions = match options.authorization_mode {
         AuthorizationMode::AlwaysAllow => None,
-        AuthorizationMode::Rbac => Some(Permissions::new(RoleKinds {
-            cluster_roles: of_plural("clusterroles")?,
-            cluster_bindings: of_plural("clusterrolebindings")?,
-            roles: of_plural("roles")?,
-            bindings: of_plural("rolebindings")?,
-        })),
+        AuthorizationMode::Rbac => Some(Permissions::new(
+            processors.clone(),
+            RoleKinds {
+                cluster_roles: of_plural("clusterroles")?,
+                cluster_bindings: of_plural("clusterrolebindings")?,
+                roles: of_plural("roles")?,
+                bindings: of_plural("rolebindings")?,
+            },
+        )),
     };
     let admission = configuring.map(|(types, faces)| {
         Admission::new(types, options.plugins.disabled(), faces, find_kind, permissions.clone())
@@ -666,7 +669,7 @@ fn listen(
     let host_metrics = HostMetrics::default();
     let mut delegation = host::delegation(&options.host, hosts, &Handle::current(), &host_metrics)?;
     if let Some(permissions) = parts.permissions {
-        delegation.authorization = Some(by_roles(permissions, parts.processors.clone()));
+        delegation.authorization = Some(by_roles(permissions, parts.processors.clone(), &delegation.flows));
     }
     let config = Config {
         registry: parts.registry,

@@ -146,11 +146,14 @@ pub(crate) fn api_server(args: &[String]) -> Result<Option<(Flags, Vec<String>)>
 /// The mode that modes together amount to; `None` for our own default. Nodes are not authorized in a way of their own.
 fn mode(modes: &str) -> Option<&str> {
     let has = |wanted: &str| modes.split(',').any(|mode| mode == wanted);
+    // What is not there ends the start.
+    if !modes.split(',').all(|mode| matches!(mode, "AlwaysAllow" | "Node" | "RBAC")) {
+        return Some(modes).filter(|modes| !modes.is_empty());
+    }
     match (has("AlwaysAllow"), has("RBAC")) {
         (true, _) => Some("AlwaysAllow"),
         (false, true) => Some("RBAC"),
-        // What is not there ends the start.
-        (false, false) => Some(modes).filter(|modes| !modes.is_empty()),
+        (false, false) => Some(modes),
     }
 }
 
@@ -301,7 +304,9 @@ mod tests {
             [mode("Node,RBAC"), mode("RBAC,AlwaysAllow"), mode("")],
             [Some("RBAC"), Some("AlwaysAllow"), None]
         );
-        assert!(api_server(&strings(&["--authorization-mode=ABAC"])).is_err());
+        for modes in ["ABAC", "Webhook,RBAC", "Node"] {
+            assert!(api_server(&strings(&[&format!("--authorization-mode={modes}")])).is_err(), "{modes}");
+        }
         assert!(api_server(&strings(&["--secure-port=x"])).is_err());
     }
 }

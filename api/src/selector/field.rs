@@ -59,6 +59,13 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
+    /// A field that must have this value.
+    #[must_use]
+    pub fn exactly(field: &str, value: &str) -> Self {
+        let requirement = FieldRequirement { field: field.to_owned(), equal: true, value: value.to_owned() };
+        Self { requirements: vec![requirement] }
+    }
+
     /// The requirements, sorted by their text.
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {

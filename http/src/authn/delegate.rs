@@ -104,6 +104,8 @@ pub struct Delegation {
     pub tokens: Option<Arc<dyn TokenReviewer>>,
     /// Decides what users may do, instead of the mode AlwaysAllow.
     pub authorization: Option<Authorization>,
+    /// Names the flows of users. Seeded: nobody can choose a name that shares another's flow.
+    pub flows: foldhash::quality::RandomState,
 }
 
 /// A request is not let through.

@@ -399,6 +399,12 @@ impl Requested<'_> {
 
     async fn may(&self, attributes: Attributes<'_>, version: &str) -> Result<(), Refusal> {
         let Some(authorization) = self.authorization else {
+            // Everybody may do everything, but for what is kept for the server's masters.
+            let is_of_masters =
+                matches!(attributes, Attributes::Resource { resource: "groups", name: MASTERS, .. });
+            if is_of_masters && !self.requestor.is_in(MASTERS) {
+                return Err(Refusal::Denied(deny(self.requestor, &attributes)));
+            }
             return authorize(self.requestor, &attributes).map_err(Refusal::Denied);
         };
         let question = AccessQuestion {

@@ -19,19 +19,15 @@ use super::{
 /// The longest wait for roles and bindings that are being read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Decides by roles. What is cheap is decided on the caller's thread.
+/// Decides by roles; on the caller's thread where that is cheap.
 struct RoleReviewer {
     permissions: Permissions,
     processors: Processors,
-    /// Seeded, as users' other flows are.
+    /// Those of users' other requests.
     flows: foldhash::quality::RandomState,
 }
 
 impl RoleReviewer {
-    fn new(permissions: Permissions, processors: Processors) -> Self {
-        Self { permissions, processors, flows: foldhash::quality::RandomState::default() }
-    }
-
     fn flow(&self, user: &User) -> Flow {
         use std::hash::BuildHasher as _;
         Flow { user: self.flows.hash_one(&user.name), kind: self.flows.hash_one("permissions") }
@@ -125,21 +121,25 @@ impl AccessReviewer for RoleReviewer {
         let (permissions, user, namespace) =
             (self.permissions.clone(), User::clone(user), namespace.to_owned());
         let listed =
-            self.processors.run(flow, async move { permissions.rules(&user, &namespace, deadline).await });
+            self.processors.run(flow, async move { permissions.roles(&user, &namespace, deadline).await });
         Some(Box::pin(async move {
-            let (rules, missing) = listed
+            let (roles, missing) = listed
                 .await
                 .map_err(|lost| Unreviewed::Failed(lost.to_string().into()))?
                 .map_err(|error| unreviewed(&error))?;
-            Ok(ListedRules { rules, error: aggregate(missing.iter().map(ToString::to_string)) })
+            Ok(ListedRules { roles, error: aggregate(missing.iter().map(ToString::to_string)) })
         }))
     }
 }
 
 /// The authorization by roles.
 #[must_use]
-pub fn by_roles(permissions: Permissions, processors: Processors) -> Authorization {
-    let reviewer = Arc::new(RoleReviewer::new(permissions, processors));
+pub fn by_roles(
+    permissions: Permissions,
+    processors: Processors,
+    flows: &foldhash::quality::RandomState,
+) -> Authorization {
+    let reviewer = Arc::new(RoleReviewer { permissions, processors, flows: flows.clone() });
     // The default role `system:public-info-viewer` opens those of probes.
     Authorization { name: "rbac", reviewer, always_allow: AlwaysAllowPaths::default() }
 }

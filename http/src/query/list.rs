@@ -79,6 +79,25 @@ impl ListOptions {
         RequestError::invalid_options("ListOptions", errors)
     }
 
+    /// Selects the one object of a path such as `/api/v1/watch/namespaces/n/pods/name` (`listOptionsFromRequest` of apiserver
+    /// `pkg/endpoints/handlers/get.go`).
+    ///
+    /// # Errors
+    /// The fields select another one.
+    pub(crate) fn select_name(&mut self, name: &str) -> Result<(), RequestError> {
+        const NAME: &str = "metadata.name";
+        if name.is_empty() {
+            return Ok(());
+        }
+        if self.field_selector.is_empty() {
+            self.field_selector = FieldSelector::exactly(NAME, name);
+        } else if self.field_selector.exact_match(NAME) != Some(name) {
+            let why = "fieldSelector metadata.name doesn't match requested name";
+            return Err(RequestError::BadRequest(why.to_owned()));
+        }
+        Ok(())
+    }
+
     fn list_errors(&self) -> ErrorList {
         let path = Path::new("resourceVersionMatch");
         let mut errors = ErrorList::new();

@@ -88,8 +88,7 @@ pub(crate) async fn apply(call: &Call<'_>, payload: Received) -> Result<Response
             Ok(())
         };
         let mut apply = sent.apply(&mut check);
-        let mut options = options(call, &sent.query, &sent.body);
-        options.dry_run |= permission.is_withheld();
+        let options = permission.options(options(call, &sent.query, &sent.body));
         let ended = carry_out(call, &sent.name, options, Write::Apply(&mut apply)).await;
         if let ControlFlow::Break(ended) = permission.after(call, ended).await {
             break ended;

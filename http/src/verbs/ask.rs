@@ -11,6 +11,7 @@ use kindom_codec::Format;
 use kindom_objects::holdings::NOTHING;
 use kindom_objects::managed::{FieldManager, Managing};
 use kindom_objects::plugins::Others;
+use kindom_objects::rbac::Role;
 use kindom_objects::rbac::coverage::PolicyRule;
 use kindom_objects::review::{Access, Action, Identified, Inquiry, ListedRules, Verdict};
 use kindom_objects::version::CompiledVersion;
@@ -88,7 +89,8 @@ async fn rules(state: &State, user: &User, namespace: &str) -> Option<ListedRule
             PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() };
         let paths = PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() };
         let rules = if may_everything { vec![resources, paths] } else { Vec::new() };
-        return Some(ListedRules { rules, error: String::new() });
+        let role = Role::new(String::new(), rules);
+        return Some(ListedRules { roles: vec![Arc::new(role)], error: String::new() });
     };
     let listed = authorization.reviewer.rules(user, namespace)?.await;
     Some(listed.unwrap_or_else(|why| ListedRules { error: why.to_string(), ..ListedRules::default() }))

@@ -40,8 +40,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
             }
             Ok(object)
         };
-        let mut options = options(call, &query, &bytes);
-        options.dry_run |= permission.is_withheld();
+        let options = permission.options(options(call, &query, &bytes));
         let ended = carry_out(call, &name, options, Write::Update(&mut wanted)).await;
         if let ControlFlow::Break(ended) = permission.after(call, ended).await {
             break ended;

@@ -59,8 +59,9 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Result<HttpResponse, Failure> {
     let accepted = call.accept_watch()?;
     let framing = Framing::new(accepted.format, websocket::is_wanted(call.request), call.declared());
-    let options = ListOptions::parse(call.query)?;
+    let mut options = ListOptions::parse(call.query)?;
     options.validate()?;
+    options.select_name(&call.info.name)?;
     let mut filter = Filter::new(call, &options)?;
     let wanted = Revision(revision_of(&options.resource_version)?);
     let read = |e: ReadError| call.read_failure(e);

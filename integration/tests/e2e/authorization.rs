@@ -1,6 +1,7 @@
 //! What users may do by roles and bindings (`--authorization-mode=RBAC`), and as whom they act. What kube-apiserver answers is in
 //! `expectations/built-in/{rbac-authorized,rbac-escalation,impersonation,access-reviews}.script.json`.
 
+use base64::Engine as _;
 use kindom_integration::{Client, Server, ServerOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -48,7 +49,6 @@ async fn status(client: &Client, path: &str) -> u16 {
     client.get(path).await.unwrap().status
 }
 
-/// T-54
 #[tokio::test]
 async fn kubectl_may_do_what_roles_permit() {
     let (server, .., _folder) = start(ServerOptions::default()).await;
@@ -96,7 +96,7 @@ async fn kubectl_may_do_what_roles_permit() {
     );
 }
 
-/// What the server has answered is in force: neither a permission nor its end waits for anything.
+/// T-54: what the server has answered is in force: neither a permission nor its end waits for anything.
 #[tokio::test]
 async fn a_permission_begins_and_ends_with_its_binding() {
     let (_server, client, [jane, rob], _folder) = start(ServerOptions::default()).await;
@@ -199,13 +199,31 @@ async fn a_namespace_full_of_rules_holds_nobody_up() {
             json!({"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}),
         ])
         .collect();
-    for i in 0..20 {
-        let bound = binding(&format!("large-{i}"), ("Role", "large"), json!(everybody));
-        let made = jane.post(&format!("{ROLES}/namespaces/full/rolebindings"), &bound).await.unwrap();
-        made.expect_status(201).unwrap();
-        assert_eq!(status(&rob, MAPS).await, 200);
-        assert_eq!(status(&rob, "/api/v1/namespaces/full/configmaps").await, 403);
+    let filling = async {
+        for i in 0..20 {
+            let bound = binding(&format!("large-{i}"), ("Role", "large"), json!(everybody));
+            let made = jane.post(&format!("{ROLES}/namespaces/full/rolebindings"), &bound).await.unwrap();
+            made.expect_status(201).unwrap();
+            // It is compiled, and asked.
+            assert_eq!(status(&jane, "/api/v1/namespaces/full/secrets").await, 200);
+        }
+    };
+    tokio::pin!(filling);
+    let mut answered = 0;
+    loop {
+        // Whatever is compiled there, others are answered meanwhile.
+        let asking = async {
+            assert_eq!(status(&rob, MAPS).await, 200);
+            assert_eq!(status(&rob, "/api/v1/namespaces/kube-system/configmaps").await, 403);
+        };
+        tokio::select! {
+            biased;
+            () = &mut filling => break,
+            () = asking => answered += 1,
+        }
     }
+    assert!(answered >= 20, "{answered}");
+    assert_eq!(status(&rob, "/api/v1/namespaces/full/configmaps").await, 403);
     let gone = rob.delete("/api/v1/namespaces/full/configmaps/name-of-a-map-39999").await.unwrap();
     assert_eq!(gone.status, 404, "it may be deleted, and is not there");
     assert_eq!(
@@ -250,7 +268,6 @@ async fn a_signer_has_to_be_permitted() {
         let mut params = rcgen::CertificateParams::default();
         params.distinguished_name.push(rcgen::DnType::OrganizationName, organization);
         let text = params.serialize_request(&key).unwrap().pem().unwrap();
-        use base64::Engine as _;
         base64::engine::general_purpose::STANDARD.encode(text)
     };
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -267,17 +284,19 @@ async fn a_signer_has_to_be_permitted() {
     let message =
         "user not permitted to approve requests with signerName \"kubernetes.io/kube-apiserver-client\"";
     assert!(refused.contains(message), "{refused}");
-    let sign = json!({"status": {"certificate": "bm90aGluZw=="}});
-    let refused = jane.merge_patch(&format!("{requests}/of-dev/status"), &sign).await.unwrap();
-    let message = "user not permitted to sign requests with signerName";
-    assert!(refused.status == 403 || refused.status == 422, "{}", refused.text());
-    if refused.status == 403 {
-        assert!(refused.text().contains(message), "{}", refused.text());
-    }
-    let rules = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"], "resourceNames": ["kubernetes.io/*"]}]);
+    let certificate = rcgen::CertificateParams::default().self_signed(&key).unwrap().pem();
+    let certificate = base64::engine::general_purpose::STANDARD.encode(certificate);
+    let sign = json!({"status": {"certificate": certificate}});
+    let status = format!("{requests}/of-dev/status");
+    let refused = jane.merge_patch(&status, &sign).await.unwrap();
+    let message =
+        "user not permitted to sign requests with signerName \\\"kubernetes.io/kube-apiserver-client\\\"";
+    assert!(refused.status == 403 && refused.text().contains(message), "{}", refused.text());
+    let rules = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve", "sign"], "resourceNames": ["kubernetes.io/*"]}]);
     create(&client, "clusterroles", &role("ClusterRole", "approves", rules)).await;
     prints(caller, "kubectl create clusterrolebinding approves --clusterrole=approves --user=jane").await;
     prints(caller, "kubectl certificate approve of-dev --as=jane").await;
+    jane.merge_patch(&status, &sign).await.unwrap().expect_status(200).unwrap();
 }
 
 /// The flag's own errors.
@@ -291,4 +310,89 @@ async fn modes_that_exclude_each_other_end_the_start() {
     assert!(minimal.contains("--profile=minimal serves no roles"), "{minimal}");
     let both = serve(&["--authorization-mode=RBAC", "--authorization-kubeconfig=/nowhere"]).await;
     assert!(both.contains("exclude each other"), "{both}");
+}
+
+/// Whoever may do everything in a namespace may do nothing to others: there are no namespaces in a namespace.
+#[tokio::test]
+async fn a_namespace_has_no_namespaces() {
+    let (_server, client, [jane, _], _folder) = start(ServerOptions::default()).await;
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    create(&client, "namespaces/default/roles", &role("Role", "all", all)).await;
+    create(&client, "namespaces/default/rolebindings", &binding("b", ("Role", "all"), of_user("jane"))).await;
+    let new = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}});
+    let (within, victim) = ("/api/v1/namespaces/default/namespaces", "kube-public");
+    let paths = [
+        within.to_owned(),
+        format!("{within}/{victim}"),
+        format!("{within}/{victim}/status"),
+        format!("{within}/{victim}/finalize"),
+    ];
+    for path in paths.iter().chain([&"/api/v1/watch/namespaces/default/namespaces".to_owned()]) {
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            let answer = jane.request(method, path).json(&new).send().await.unwrap();
+            assert!(
+                matches!(answer.status, 403..=405),
+                "{method} {path}: {} {}",
+                answer.status,
+                answer.text()
+            );
+        }
+        let patched = jane.merge_patch(path, &json!({"metadata": {"labels": {"a": "b"}}})).await.unwrap();
+        assert!(matches!(patched.status, 403..=405), "PATCH {path}: {}", patched.text());
+    }
+    let left = client.get(&format!("/api/v1/namespaces/{victim}")).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(
+        (left.at("/metadata/deletionTimestamp"), left.at("/metadata/labels/a")),
+        (Value::Null, Value::Null)
+    );
+    // His own is his.
+    assert_eq!(status(&jane, "/api/v1/namespaces/default").await, 200);
+    assert_eq!(status(&jane, &format!("/api/v1/namespaces/{victim}")).await, 403);
+}
+
+/// The old watch of one object, which a permission by its name lets in, shows that one alone.
+#[tokio::test]
+async fn a_watch_of_one_shows_no_other() {
+    let (_server, client, [jane, _], _folder) = start(ServerOptions::default()).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["allowed"], "verbs": ["watch"]}]);
+    create(&client, "namespaces/default/roles", &role("Role", "one", rules)).await;
+    create(&client, "namespaces/default/rolebindings", &binding("b", ("Role", "one"), of_user("jane"))).await;
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    client.post(MAPS, &map("another")).await.unwrap().expect_status(201).unwrap();
+    let one = "/api/v1/watch/namespaces/default/configmaps/allowed";
+    let mut watch = jane.watch(one).await.unwrap();
+    client.post(MAPS, &map("yet-another")).await.unwrap().expect_status(201).unwrap();
+    client.post(MAPS, &map("allowed")).await.unwrap().expect_status(201).unwrap();
+    let event = watch.event().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("allowed")));
+    let other = jane.get(&format!("{one}?fieldSelector=metadata.name%3Danother")).await.unwrap();
+    let message = "fieldSelector metadata.name doesn't match requested name";
+    assert!(other.status == 400 && other.text().contains(message), "{}", other.text());
+    let all = "/api/v1/watch/namespaces/default/configmaps";
+    assert_eq!(status(&jane, all).await, 403);
+}
+
+/// Where everybody may do everything, nobody becomes one of those who are not limited.
+#[tokio::test]
+async fn nobody_becomes_a_master() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(&tokens, "of-jane,jane,1\n").unwrap();
+    let options = ServerOptions::default().args(&["--token-auth-file", tokens.to_str().unwrap()]);
+    let server = options.start().await.unwrap();
+    let jane = server.anonymous().unwrap().with_token("of-jane");
+    let acting = async |as_group: &str| {
+        let begun =
+            jane.request("GET", MAPS).header("Impersonate-User", "x").header("Impersonate-Group", as_group);
+        begun.send().await.unwrap()
+    };
+    assert_eq!(acting("dev").await.status, 200);
+    let refused = acting("system:masters").await;
+    assert!(refused.status == 403 && refused.text().contains("system:masters"), "{}", refused.text());
+    let admin = server.client().unwrap();
+    let begun = admin
+        .request("GET", MAPS)
+        .header("Impersonate-User", "x")
+        .header("Impersonate-Group", "system:masters");
+    assert_eq!(begun.send().await.unwrap().status, 200);
 }

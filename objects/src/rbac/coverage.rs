@@ -94,7 +94,10 @@ impl PolicyRule {
 /// # Errors
 /// [`TooManyPermissions`] past [`STEPS_MAX`], [`MISSING_MAX`] or [`MISSING_BYTES_MAX`]. At worst that takes some
 /// 0.2 s, besides the reading of both lists, once.
-pub fn missing(owner: &[PolicyRule], servant: &[PolicyRule]) -> Result<Vec<PolicyRule>, TooManyPermissions> {
+pub fn missing<'a>(
+    owner: impl IntoIterator<Item = &'a PolicyRule>,
+    servant: &[PolicyRule],
+) -> Result<Vec<PolicyRule>, TooManyPermissions> {
     let owners = Owners::new(owner);
     let mut found = Missing { steps: STEPS_MAX, bytes: MISSING_BYTES_MAX, rules: Vec::new() };
     for rule in servant {
@@ -183,15 +186,15 @@ struct Servant {
 }
 
 impl<'a> Owners<'a> {
-    fn new(rules: &'a [PolicyRule]) -> Self {
+    fn new(rules: impl IntoIterator<Item = &'a PolicyRule>) -> Self {
         let mut owners = Self {
             numbers: HashMap::new(),
-            rules: Vec::with_capacity(rules.len()),
+            rules: Vec::new(),
             by_resource: HashMap::new(),
             of_all_resources: Vec::new(),
             of_urls: Vec::new(),
         };
-        for (place, rule) in rules.iter().enumerate() {
+        for (place, rule) in rules.into_iter().enumerate() {
             let of_rule = OwnerRule {
                 verbs: owners.values(&rule.verbs, true),
                 groups: owners.values(&rule.api_groups, true),

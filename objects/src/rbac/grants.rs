@@ -15,7 +15,7 @@ const CLUSTER_ROLE: &str = "ClusterRole";
 const ROLE: &str = "Role";
 
 /// The rules of a role.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// Its name.
     pub name: String,
@@ -26,19 +26,22 @@ pub struct Role {
 }
 
 impl Role {
+    /// One of these rules.
+    #[must_use]
+    pub fn new(name: String, rules: Vec<PolicyRule>) -> Self {
+        let texts = |rule: &PolicyRule| {
+            let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
+            let lists = [verbs, api_groups, resources, resource_names, non_resource_urls];
+            1 + lists.map(Vec::len).iter().sum::<usize>()
+        };
+        Self { name, texts: rules.iter().map(texts).sum(), rules }
+    }
+
     /// That of an object of either kind.
     #[must_use]
     pub fn compile(object: &Value) -> Self {
-        let rules = PolicyRule::list(object);
-        let texts = |rule: &PolicyRule| {
-            let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
-            1 + [verbs, api_groups, resources, resource_names, non_resource_urls]
-                .map(Vec::len)
-                .iter()
-                .sum::<usize>()
-        };
         let name = object.text_at(&["metadata", "name"]).to_owned();
-        Self { name, texts: rules.iter().map(texts).sum(), rules }
+        Self::new(name, PolicyRule::list(object))
     }
 }
 
@@ -166,7 +169,8 @@ impl FromIterator<Arc<Role>> for RoleIndex {
     }
 }
 
-type Bound = (Arc<RoleBinding>, Arc<str>);
+/// A binding, with what a review says of a permission by one of its subjects, and that subject's place.
+type Bound = (Arc<RoleBinding>, Arc<str>, usize);
 
 /// Bindings of the cluster, or of a namespace, by the keys of their subjects and by their own names.
 #[derive(Debug, Default)]
@@ -176,8 +180,8 @@ impl FromIterator<Arc<RoleBinding>> for BindingIndex {
     fn from_iter<I: IntoIterator<Item = Arc<RoleBinding>>>(bindings: I) -> Self {
         let mut index: HashMap<String, BTreeMap<String, Bound>> = HashMap::new();
         for binding in bindings {
-            for (key, permission) in &binding.subjects {
-                let bound = (Arc::clone(&binding), Arc::clone(permission));
+            for (place, (key, permission)) in binding.subjects.iter().enumerate() {
+                let bound = (Arc::clone(&binding), Arc::clone(permission), place);
                 index.entry(key.clone()).or_default().insert(binding.name.clone(), bound);
             }
         }
@@ -196,11 +200,11 @@ impl BindingIndex {
         self.under(user).map(BTreeMap::len).sum()
     }
 
-    /// Those of a user, each once, by name. Of several of the user's names, his own comes first.
+    /// Those of a user, each once and by its first subject that he is (`appliesTo`), by name.
     fn of_user(&self, user: &User) -> Vec<&Bound> {
         let mut bound: Vec<&Bound> = self.under(user).flat_map(BTreeMap::values).collect();
-        bound.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-        bound.dedup_by(|(one, _), (other, _)| Arc::ptr_eq(one, other));
+        bound.sort_by(|(one, _, place), (other, _, later)| (&one.name, place).cmp(&(&other.name, later)));
+        bound.dedup_by(|(one, ..), (other, ..)| Arc::ptr_eq(one, other));
         bound
     }
 }
@@ -238,7 +242,7 @@ impl RoleScope<'_> {
     pub fn grants(&self, user: &User) -> Vec<Grant> {
         let everywhere = self.cluster_bindings.of_user(user).into_iter();
         let here = self.namespaced.map(|(_, bindings)| bindings.of_user(user)).unwrap_or_default();
-        let grant = |(binding, permission): &Bound, is_namespaced: bool| {
+        let grant = |(binding, permission, _): &Bound, is_namespaced: bool| {
             let role = match (binding.role.kind.as_str(), is_namespaced) {
                 // A binding of the cluster has no namespace to look in.
                 (ROLE, false) => Err(MissingRole::NotFound(binding.role.clone())),
@@ -254,13 +258,13 @@ impl RoleScope<'_> {
     ///
     /// # Errors
     /// See [`MissingRole`].
-    pub fn role(&self, of: &RoleRef) -> Result<Arc<Role>, MissingRole> {
-        let found = match of.kind.as_str() {
-            CLUSTER_ROLE => self.cluster_roles.0.get(&of.name),
-            ROLE => self.namespaced.and_then(|(roles, _)| roles.0.get(&of.name)),
-            _ => return Err(MissingRole::UnknownKind(of.kind.clone())),
+    pub fn role(&self, reference: &RoleRef) -> Result<Arc<Role>, MissingRole> {
+        let found = match reference.kind.as_str() {
+            CLUSTER_ROLE => self.cluster_roles.0.get(&reference.name),
+            ROLE => self.namespaced.and_then(|(roles, _)| roles.0.get(&reference.name)),
+            _ => return Err(MissingRole::UnknownKind(reference.kind.clone())),
         };
-        found.cloned().ok_or_else(|| MissingRole::NotFound(of.clone()))
+        found.cloned().ok_or_else(|| MissingRole::NotFound(reference.clone()))
     }
 }
 
@@ -323,12 +327,12 @@ mod tests {
             };
             grants.into_iter().map(line).collect::<Vec<_>>()
         };
-        // Both subjects of the binding fit; the user's own name is given.
+        // Both subjects of the binding fit; the first one is given.
         assert_eq!(
             of(&user("jane", &["dev"])),
             [
                 r#"clusterrole.rbac.authorization.k8s.io "gone" not found"#,
-                r#"edit: RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "edit" to User "jane""#,
+                r#"edit: RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "edit" to Group "dev""#,
             ]
         );
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Does a rule allow a request (`plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/apis/rbac/v1/evaluation_helpers.go`, 1.37)?
+//! Whether a rule allows a request (`plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/apis/rbac/v1/evaluation_helpers.go`, 1.37).
 
 use super::coverage::PolicyRule;
 
@@ -37,8 +37,8 @@ impl Wish<'_> {
             Self::Resource { verb, group, resource, subresource, name } => {
                 has(&rule.verbs, verb)
                     && has(&rule.api_groups, group)
-                    && rule.resources.iter().any(|of| matches_resource(of, resource, subresource))
-                    && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|of| of == name))
+                    && rule.resources.iter().any(|own| matches_resource(own, resource, subresource))
+                    && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|own| own == name))
             }
             Self::Path { verb, path } => {
                 has(&rule.verbs, verb) && rule.non_resource_urls.iter().any(|url| matches_path(url, path))
@@ -48,7 +48,7 @@ impl Wish<'_> {
 }
 
 fn has(texts: &[String], text: &str) -> bool {
-    texts.iter().any(|of| of == ALL || of == text)
+    texts.iter().any(|own| own == ALL || own == text)
 }
 
 /// `ResourceMatches`, without joining the resource to its subresource.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kindom_actor_kit::{back, dear};
-use kindom_api::Value;
+use kindom_actor_kit::dear;
 use kindom_api::field::go_quote;
 use kindom_api::user::MASTERS;
+use kindom_api::{Map, Value};
 use kindom_objects::plan::{check_uid, set_namespace};
-use kindom_objects::rbac::coverage::{PolicyRule, compact, compact_string, missing};
+use kindom_objects::rbac::coverage::{PolicyRule, STEPS_MAX, compact, compact_string, missing};
 use kindom_objects::rbac::{MissingRole, Role, RoleRef, aggregate};
 use kindom_objects::review::Action;
 use kindom_objects::{PlanError, TypeSpec};
@@ -69,7 +69,8 @@ impl ResourceHandle {
             return None;
         }
         let spec = &attempt.rules.spec;
-        let author = Author { spec, target, asked, permissions, options, new, old };
+        let old_bytes = attempt.current.map_or(0, |current| current.json().len());
+        let author = Author { spec, target, asked, permissions, options, new, old, old_bytes };
         let asking = async move {
             // A namespace that takes nothing new is told before.
             if let Desired::Create(new) = desired {
@@ -91,23 +92,29 @@ struct Author<'a> {
     options: &'a WriteOptions,
     new: &'a Value,
     old: Option<&'a Value>,
+    /// Of the stored object.
+    old_bytes: usize,
 }
 
 impl Author<'_> {
     async fn may_give(self, giving: Giving) -> Result<(), WriteError> {
-        back().await;
+        // Walking through what a client has sent.
+        let old_bytes = self.old_bytes.saturating_add(self.options.bytes);
+        dear(cost::parse(old_bytes)).await?;
         let is_left = self.old.is_some_and(|old| only_garbage_fields_differ(self.new, old));
         match giving {
             Giving::Role => {
                 let (resource, name) = (&self.spec.names.plural, self.target.name);
-                if self.may("escalate", resource, name).await || is_left {
+                if is_left || self.may("escalate", resource, name).await? {
                     return Ok(());
                 }
                 self.has_all(&PolicyRule::list(self.new)).await?;
                 if has_aggregation(self.new) || self.old.is_some_and(has_aggregation) {
-                    let refused = self.has_all(&everything()).await;
                     let message = "must have cluster-admin privileges to use the aggregationRule";
-                    return refused.map_err(|_| self.refused(message.to_owned()));
+                    return self.has_all(&everything()).await.map_err(|why| match why {
+                        WriteError::Plan(PlanError::Forbidden { .. }) => self.refused(message.to_owned()),
+                        why => why,
+                    });
                 }
                 Ok(())
             }
@@ -122,7 +129,7 @@ impl Author<'_> {
                     _ => None,
                 };
                 if let Some(resource) = resource
-                    && self.may("bind", resource, &of.name).await
+                    && self.may("bind", resource, &of.name).await?
                 {
                     return Ok(());
                 }
@@ -148,7 +155,7 @@ impl Author<'_> {
         self.target.namespace.unwrap_or_default()
     }
 
-    async fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
+    async fn may(&self, verb: &str, resource: &str, name: &str) -> Result<bool, WriteError> {
         let action = Action::Resource {
             verb: verb.to_owned(),
             group: GROUP.to_owned(),
@@ -159,7 +166,11 @@ impl Author<'_> {
             version: "*".to_owned(),
             selectors: Default::default(),
         };
-        Arc::clone(&self.asked.access).decide(Arc::clone(&self.options.user), action).await.allowed
+        let access = Arc::clone(&self.asked.access).decide(Arc::clone(&self.options.user), action).await;
+        match access.error.is_empty() {
+            true => Ok(access.allowed),
+            false => Err(WriteError::Unavailable(access.error)),
+        }
     }
 
     async fn role(&self, of: &RoleRef) -> Result<Arc<Role>, WriteError> {
@@ -181,9 +192,15 @@ impl Author<'_> {
     /// `ConfirmNoEscalation`
     async fn has_all(&self, given: &[PolicyRule]) -> Result<(), WriteError> {
         let user = &self.options.user;
-        let (own, unresolved) = self.permissions.rules(user, self.namespace(), self.options.deadline).await?;
-        dear(cost::each(COMPARED, own.len().saturating_mul(given.len()))).await?;
-        let missing = missing(&own, given).map_err(|why| self.refused(why.to_string()))?;
+        let (mut own, unresolved) =
+            self.permissions.roles(user, self.namespace(), self.options.deadline).await?;
+        // Of a role that is bound many times, once is enough.
+        own.sort_by_key(|role| Arc::as_ptr(role).addr());
+        own.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let texts: usize = own.iter().map(|role| role.texts).sum();
+        dear(cost::each(COMPARED, texts.saturating_add(permissions_of(given).min(STEPS_MAX)))).await?;
+        let missing = missing(own.iter().flat_map(|role| &role.rules), given)
+            .map_err(|why| self.refused(why.to_string()))?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -215,6 +232,17 @@ impl Author<'_> {
     }
 }
 
+/// The number of single permissions in rules, at most.
+fn permissions_of(rules: &[PolicyRule]) -> usize {
+    let of_rule = |rule: &PolicyRule| {
+        let resources = [&rule.api_groups, &rule.resources, &rule.verbs].map(Vec::len);
+        let names = rule.resource_names.len().max(1);
+        let product = resources.into_iter().fold(names, usize::saturating_mul);
+        product.saturating_add(rule.non_resource_urls.len().saturating_mul(rule.verbs.len()))
+    };
+    rules.iter().map(of_rule).fold(0, usize::saturating_add)
+}
+
 fn has_aggregation(role: &Value) -> bool {
     let selectors = role.get("aggregationRule").and_then(|rule| rule.get("clusterRoleSelectors"));
     selectors.and_then(Value::as_array).is_some_and(|selectors| !selectors.is_empty())
@@ -233,14 +261,14 @@ fn everything() -> [PolicyRule; 2] {
 fn only_garbage_fields_differ(new: &Value, old: &Value) -> bool {
     // A namespace that is left out is the request's.
     const LEFT: [&str; 5] = ["ownerReferences", "finalizers", "selfLink", "managedFields", "namespace"];
-    let without = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            for field in LEFT {
-                metadata.remove(field);
-            }
-        }
-        object
+    let is_same = |new: &Value, old: &Value, counts: fn(&str) -> bool| {
+        let fields = |object: &Value| {
+            object.as_object().map_or(0, |map| map.iter().filter(|(key, _)| counts(key)).count())
+        };
+        let all = new.as_object().into_iter().flat_map(Map::iter).filter(|(key, _)| counts(key));
+        fields(new) == fields(old) && all.into_iter().all(|(key, value)| old.get(key) == Some(value))
     };
-    without(new) == without(old)
+    let metadata = |object: &'_ Value| object.get("metadata").cloned().unwrap_or_default();
+    is_same(new, old, |key| key != "metadata")
+        && is_same(&metadata(new), &metadata(old), |key| !LEFT.contains(&key))
 }

@@ -146,6 +146,7 @@ impl Client {
         WriteOptions {
             deadline,
             dry_run: false,
+            is_trial: false,
             explanation: None,
             object_bytes_max: 1 << 20,
             namespaces: Some(replica.namespaces.clone()),
@@ -645,6 +646,7 @@ pub(super) async fn release_everything(world: &Rc<World>) {
             let options = WriteOptions {
                 deadline,
                 dry_run: false,
+                is_trial: false,
                 explanation: None,
                 object_bytes_max: 1 << 20,
                 namespaces: None,

@@ -1,5 +1,5 @@
-//! Role, ClusterRole, RoleBinding and ClusterRoleBinding, `rbac.authorization.k8s.io/v1`. They are kept for whoever reads them:
-//! this server's own authorization does not ask them.
+//! Role, ClusterRole, RoleBinding and ClusterRoleBinding, `rbac.authorization.k8s.io/v1`. With
+//! `--authorization-mode=RBAC` they decide what users may do (`crate::rbac`).
 //!
 //! Sources: `pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/strategy.go`, `pkg/apis/rbac/validation`,
 //! `pkg/apis/rbac/v1/defaults.go`, `pkg/printers/internalversion` (1.37).

@@ -7,6 +7,7 @@ use kindom_api::{Map, Value};
 
 use super::GROUP;
 use crate::kinds::fields::{items, text};
+use crate::kinds::label_selector;
 
 /// The group of a role, and of subjects that are users or groups.
 pub(super) fn fill_defaults(object: &mut Value) {
@@ -46,6 +47,13 @@ pub(super) fn validate(object: &Value, is_namespaced: bool, is_binding: bool) ->
         if items(aggregation, "clusterRoleSelectors").is_empty() {
             let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
             errors.push(Error::required(&at, detail));
+        }
+        for (index, selector) in items(aggregation, "clusterRoleSelectors").iter().enumerate() {
+            let (at, before) = (at.index(index), errors.len());
+            label_selector::validate(selector, &at, &mut errors);
+            if errors.len() > before {
+                errors.push(Error::invalid(&at, Value::Null, "invalid label selector."));
+            }
         }
     }
     errors

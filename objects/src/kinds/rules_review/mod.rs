@@ -25,6 +25,9 @@ pub(super) fn rules_reviews() -> TypeSpec {
     TypeSpec::built_in("authorization.k8s.io", names, Scope::Cluster, versions, Arc::new(RulesReviews))
 }
 
+/// The most texts of rules in an answer.
+const TEXTS_MAX: usize = 300_000;
+
 fn list(texts: &[String]) -> Value {
     Value::from(texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>())
 }
@@ -74,9 +77,15 @@ impl Strategy for RulesReviews {
             (Vec::new(), Vec::new(), false, String::new());
         match verdict {
             Verdict::Rules(Some(listed)) => {
-                for rule in &listed.rules {
-                    resources.extend(of_resources(rule));
-                    paths.extend(of_paths(rule));
+                let mut texts = 0;
+                for role in &listed.roles {
+                    texts += role.texts;
+                    if texts > TEXTS_MAX {
+                        incomplete = true;
+                        break;
+                    }
+                    resources.extend(role.rules.iter().filter_map(of_resources));
+                    paths.extend(role.rules.iter().filter_map(of_paths));
                 }
                 error = listed.error;
             }
