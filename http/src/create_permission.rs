@@ -62,7 +62,9 @@ impl CreatePermission {
     /// The options of the next plan, which may have no effect without a permission.
     pub(crate) fn options(&self, options: Options) -> Options {
         let is_trial = self.refusal.is_some();
-        Options { dry_run: options.dry_run || is_trial, is_trial, ..options }
+        // Upstream counts quotas and judges behind the permission alone.
+        let quotas = options.quotas.filter(|_| !is_trial);
+        Options { dry_run: options.dry_run || is_trial, is_trial, quotas, ..options }
     }
 
     /// The end of the request, by that of a plan; or else the request is to be planned again.

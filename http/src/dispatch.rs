@@ -31,7 +31,7 @@ use crate::body::{Received, body, runs_on};
 use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::{self, HEADER_BYTES};
-use crate::fallback::delegate;
+use crate::fallback::{check_path, delegate};
 use crate::forward::{self, Destination, Forwarding, forward};
 use crate::head::Head;
 use crate::in_flight::Permit;
@@ -268,6 +268,7 @@ async fn answer(
             let answer = documents::serve(app, request, query, segments, &user, reached).await;
             match (answer, &state.fallback) {
                 (Err(Failure::Request(RequestError::NotFound)), Some(next)) => {
+                    check_path(request)?;
                     let deadline = Deadline::after(REQUEST_TIMEOUT);
                     let body = body(request, state.body_bytes_max, deadline, payload, &mut held).await?;
                     Ok(delegate(&**next, request, body, user).await.into_http())
@@ -284,6 +285,7 @@ async fn answer(
             let Some((handle, spec)) = found else {
                 return match (nothing_there(state, info), &state.fallback) {
                     (RequestError::NotFound, Some(next)) => {
+                        check_path(request)?;
                         let body = body(request, state.body_bytes_max, deadline, payload, &mut held).await?;
                         Ok(delegate(&**next, request, body, user).await.into_http())
                     }

@@ -8,6 +8,8 @@ use futures::stream::BoxStream;
 
 use kindom_api::user::User;
 
+use crate::RequestError;
+use crate::forwarded_path::{escaped, has_dots};
 use crate::head::Head;
 use crate::response::{Builder, Response};
 
@@ -43,6 +45,17 @@ pub trait Fallback: Send + Sync {
     fn serve(&self, request: Delegated) -> BoxFuture<'static, DelegatedAnswer>;
 }
 
+/// Refuses a path that the next handler could take for another one.
+///
+/// # Errors
+/// [`RequestError::BadRequest`]
+pub(crate) fn check_path(request: &Head) -> Result<(), RequestError> {
+    match has_dots(request.uri().path()) {
+        true => Err(RequestError::BadRequest("the path has segments of dots alone".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Asks the next handler.
 pub(crate) async fn delegate(to: &dyn Fallback, request: &Head, body: Bytes, user: Arc<User>) -> Response {
     let uri = request.uri();
@@ -50,7 +63,11 @@ pub(crate) async fn delegate(to: &dyn Fallback, request: &Head, body: Bytes, use
     let headers = request.headers().iter().filter(|(name, _)| !name.as_str().starts_with("impersonate-"));
     let delegated = Delegated {
         method: request.method().as_str().to_owned(),
-        path_and_query: uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string),
+        // Of two ways to write a path, the one that the user was authorized for.
+        path_and_query: match uri.query() {
+            Some(query) => format!("{}?{query}", escaped(uri.path())),
+            None => escaped(uri.path()),
+        },
         headers: headers.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
         body,
         user,

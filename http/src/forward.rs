@@ -13,12 +13,12 @@ use actix_web::http::{StatusCode, header};
 use futures::stream::{StreamExt as _, unfold};
 use kindom_api::user::User;
 use kindom_objects::webhook_client::WebhookClient;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::aggregate::{Aggregator, Forwarded, Pieces};
 use crate::body::runs_on;
+use crate::forwarded_path::{escaped, has_dots};
 use crate::head::{Head, header_of};
 use crate::request_info::{RequestInfo, ResourceRequest, Verb};
 use crate::response::{Builder, Response};
@@ -117,36 +117,6 @@ pub(crate) async fn forward(
     let body = flushed(body);
     let response = if is_bare { builder.finish() } else { builder.streaming(body) };
     Forwarding { response, is_upgrade }
-}
-
-/// The characters of a path that Go escapes (`net/url`, `encodePath`).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'+')
-    .remove(b',')
-    .remove(b'/')
-    .remove(b':')
-    .remove(b';')
-    .remove(b'=')
-    .remove(b'@');
-
-/// A path as Go writes the one that it has read: of two ways to write a path, the one that the user was authorized for.
-fn escaped(path: &str) -> String {
-    match percent_decode_str(path).decode_utf8() {
-        Ok(decoded) => utf8_percent_encode(&decoded, ESCAPED).to_string(),
-        Err(_) => path.to_owned(),
-    }
-}
-
-/// `true` for a path that a server could take for another one, of which nobody has asked whether the user may.
-fn has_dots(path: &str) -> bool {
-    let decoded = percent_decode_str(path).decode_utf8_lossy();
-    decoded.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// The answer of another server.

@@ -38,6 +38,7 @@ mod fallback;
 mod filter;
 mod form;
 mod forward;
+mod forwarded_path;
 mod framing;
 #[cfg(test)]
 mod fuzz;

@@ -78,6 +78,8 @@ pub struct ResourceRequest {
     pub name: String,
     /// Empty if the path has none.
     pub subresource: String,
+    /// `true` if the path leads through a namespace, as that of a namespace itself does not.
+    pub in_namespace: bool,
     /// The path behind the subresource, decoded, without its first `/`; none if it ends there.
     pub rest: Option<String>,
 }
@@ -135,14 +137,14 @@ impl RequestInfo {
             verb = Verb::Proxy;
             parts = rest;
         }
-        let mut namespace = "";
+        let (mut namespace, mut in_namespace) = ("", false);
         if let ["namespaces", name, rest @ ..] = parts {
             namespace = name;
             // The next segment is a resource in the namespace, unless it is a subresource of the namespace itself.
             if let [next, ..] = rest
                 && !matches!(*next, "status" | "finalize")
             {
-                parts = rest;
+                (parts, in_namespace) = (rest, true);
             }
         }
         let part = |i: usize| parts.get(i).copied().unwrap_or("");
@@ -157,6 +159,7 @@ impl RequestInfo {
             verb,
             resource: GroupVersionResource::new(group, *version, part(0)),
             namespace: namespace.to_owned(),
+            in_namespace,
             name,
             subresource: part(2).to_owned(),
             rest: parts.get(3..).filter(|rest| !rest.is_empty()).map(|rest| rest.join("/")),

@@ -53,14 +53,10 @@ pub(crate) async fn look_up_now(
 /// Checks that a path is one of the type's.
 pub(crate) fn route(found: Found, info: &ResourceRequest) -> Result<Found, Failure> {
     let namespaced = found.1.namespaced();
-    // The path of a namespace counts as one in it. There are no namespaces in a namespace.
-    let is_namespace = info.resource.group.is_empty()
-        && info.resource.resource == "namespaces"
-        && info.name == info.namespace;
     let misplaced = if namespaced {
         info.namespace.is_empty() && !info.verb.possibly_across_namespaces()
     } else {
-        !info.namespace.is_empty() && !is_namespace
+        info.in_namespace
     };
     let built_in = found.1.is_typed();
     if misplaced {

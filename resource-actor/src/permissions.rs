@@ -3,17 +3,18 @@
 //! Each namespace is compiled by itself: whoever may write bindings in one holds up nobody's requests in another. The first request
 //! that meets a change has it compiled, in a flow of the namespace and not of the user, and a next one only if the chunks of the snapshot are others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, Weak};
 
-use kindom_actor_kit::{Deadline, Flow, Processors, back, dear};
+use kindom_actor_kit::{Deadline, Flow, Processors, back, dear, turn};
 use kindom_api::{User, Value, json};
 use kindom_objects::StoredObject;
 use kindom_objects::rbac::{
     BindingIndex, Grant, MissingRole, Role, RoleBinding, RoleIndex, RoleRef, RoleScope, Wish,
 };
 use parking_lot::RwLock;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::error::WriteError;
 use crate::turns::WriteTurns;
@@ -22,6 +23,11 @@ use crate::{ResourceHandle, Snapshot, cost};
 /// From so many namespaces on, those that are gone are looked for now and then.
 const SWEPT_AT: usize = 64;
 
+/// The most missing roles that a refusal names.
+const MISSING_MAX: usize = 16;
+
+/// Nanoseconds for each object that is compiled already.
+const KEPT: u64 = 200;
 /// Nanoseconds for each binding that is looked up, and for each text of a role that is looked through.
 const BOUND: u64 = 200;
 const LOOKED_THROUGH: u64 = 10;
@@ -108,12 +114,14 @@ impl<T: Indexed> IndexedObjects<T> {
         if let Some(same) = before.filter(|before| objects().map(Arc::as_ptr).eq(before.objects())) {
             return Ok(Self { chunks, compiled: Arc::clone(same) });
         }
+        let is_new = |object: &&Arc<StoredObject>| before.is_none_or(|before| before.same(object).is_none());
+        let new_bytes = objects().filter(is_new).map(|object| object.json().len()).sum();
+        dear(cost::each(KEPT, snapshot.count(prefix, "")) + cost::compile(new_bytes)).await?;
         let mut all = Vec::new();
         for object in objects() {
             let form = match before.and_then(|before| before.same(object)) {
                 Some(same) => Arc::clone(same),
                 None => {
-                    dear(cost::compile(object.json().len())).await?;
                     // What cannot be read permits nothing.
                     let tree = json::parse_own(object.json()).unwrap_or_else(|why| {
                         tracing::warn!(key = object.key(), %why, "this role or binding cannot be read");
@@ -128,6 +136,13 @@ impl<T: Indexed> IndexedObjects<T> {
         dear(cost::parse(bytes)).await?;
         let index = all.iter().map(|(_, form)| Arc::clone(form)).collect();
         Ok(Self { chunks, compiled: Arc::new(IndexedForms { all, index }) })
+    }
+}
+
+impl<T: Indexed> IndexedObjects<T> {
+    /// Those of the objects that it was compiled from.
+    fn bytes(&self) -> usize {
+        self.compiled.all.iter().map(|(object, _)| object.json().len()).sum()
     }
 }
 
@@ -174,7 +189,7 @@ impl Counting {
 pub enum Permission {
     /// A role allows it; in the words of a review.
     Granted(Arc<str>),
-    /// None does. Those roles are not there that bindings of the user refer to.
+    /// None does. Some of the roles that are not there, to which bindings of the user refer.
     Withheld(Vec<MissingRole>),
 }
 
@@ -204,20 +219,17 @@ impl Permissions {
         deadline: Deadline,
     ) -> Result<Permission, WriteError> {
         let grants = self.grants(user, namespace, deadline).await?;
-        let mut missing = Vec::new();
-        for grant in grants {
-            match grant.role {
-                Ok(role) if role.rules.iter().any(|rule| wish.is_allowed_by(rule)) => {
-                    return Ok(Permission::Granted(grant.permission));
-                }
-                Ok(_) => {}
-                Err(why) => missing.push(why),
-            }
+        let allows = |grant: &&Grant| {
+            grant.role.as_ref().is_some_and(|role| role.rules.iter().any(|rule| wish.is_allowed_by(rule)))
+        };
+        if let Some(grant) = grants.iter().find(allows) {
+            return Ok(Permission::Granted(grant.permission().into()));
         }
+        let missing = missing(&grants);
         Ok(Permission::Withheld(missing))
     }
 
-    /// The roles of a user, likewise, one for each binding; and those that are not there (`RulesFor`).
+    /// The roles of a user, likewise, each once; and some of those that are not there (`RulesFor`).
     ///
     /// # Errors
     /// As [`decide`](Self::decide).
@@ -227,13 +239,12 @@ impl Permissions {
         namespace: &str,
         deadline: Deadline,
     ) -> Result<(Vec<Arc<Role>>, Vec<MissingRole>), WriteError> {
-        let (mut roles, mut missing) = (Vec::new(), Vec::new());
-        for grant in self.grants(user, namespace, deadline).await? {
-            match grant.role {
-                Ok(role) => roles.push(role),
-                Err(why) => missing.push(why),
-            }
-        }
+        let grants = self.grants(user, namespace, deadline).await?;
+        let missing = missing(&grants);
+        // Of a role that is bound many times, once is enough.
+        let mut seen = HashSet::new();
+        let roles = grants.into_iter().filter_map(|grant| grant.role);
+        let roles = roles.filter(|role| seen.insert(Arc::as_ptr(role).addr())).collect();
         Ok((roles, missing))
     }
 
@@ -261,7 +272,7 @@ impl Permissions {
         let scope = counting.scope();
         dear(cost::each(BOUND, scope.count(user))).await?;
         let grants = scope.grants(user);
-        let texts = grants.iter().filter_map(|grant| grant.role.as_ref().ok()).map(|role| role.texts).sum();
+        let texts = grants.iter().filter_map(|grant| grant.role.as_ref()).map(|role| role.texts).sum();
         dear(cost::each(LOOKED_THROUGH, texts)).await?;
         Ok(grants)
     }
@@ -305,19 +316,21 @@ impl Permissions {
             return Ok(Arc::default());
         }
         back().await;
-        let compiling = tokio::spawn(self.clone().compiled(table, namespace.to_owned(), deadline));
+        let late = |_| WriteError::Unavailable("timed out while roles and bindings were compiled".into());
+        let turn = self.0.turns.wait(namespace, deadline).await.map_err(late)?;
+        // Its client may leave; the others that wait need the result.
+        let compiling = tokio::spawn(self.clone().compiled(turn, table, namespace.to_owned(), deadline));
         compiling.await.map_err(|lost| WriteError::Unavailable(lost.to_string()))?
     }
 
     /// Compiles the objects of a kind in a namespace, unless another one just has.
     async fn compiled<T: Indexed>(
         self,
+        _turn: OwnedMutexGuard<()>,
         table: fn(&Indexes) -> Table<'_, T>,
         namespace: String,
         deadline: Deadline,
     ) -> Result<Arc<IndexedObjects<T>>, WriteError> {
-        let late = |_| WriteError::Unavailable("timed out while roles and bindings were compiled".into());
-        let _turn = self.0.turns.wait(&namespace, deadline).await.map_err(late)?;
         let (kind, known) = table(&self.0);
         // Another request may have compiled a later state meanwhile.
         let (snapshot, _) = kind.snapshot(kind.own_writes()?, deadline).await?;
@@ -332,23 +345,53 @@ impl Permissions {
             Flow { user: known.hasher().hash_one(&namespace), kind: known.hasher().hash_one("roles") }
         };
         let compiling = {
-            let snapshot = Arc::clone(&snapshot);
+            let (snapshot, before) = (Arc::clone(&snapshot), before.clone());
             async move { IndexedObjects::next(before.as_deref(), &snapshot, &prefix).await }
         };
         let part = self.0.processors.run(flow, compiling).await;
         let part = Arc::new(part.map_err(|lost| WriteError::Unavailable(lost.to_string()))??);
-        let mut known = known.write();
-        known.insert(namespace, Arc::clone(&part));
+        let is_new = known.write().insert(namespace, Arc::clone(&part)).is_none();
         // Nobody may ever ask again about a namespace that is gone.
-        if known.len() >= SWEPT_AT && known.len().is_power_of_two() {
-            known.retain(|namespace, _| snapshot.count(&prefix_of(namespace), "") > 0);
+        if is_new {
+            sweep(known, &snapshot);
+        }
+        // To free a large index takes long, too.
+        if let Some(before) = before {
+            let cost = cost::parse(before.bytes());
+            let freed = async move {
+                turn(cost).await;
+                drop(before);
+            };
+            // If it is lost, it is freed.
+            let _ = self.0.processors.run(flow, freed).await;
         }
         Ok(part)
     }
 }
 
+/// The roles that are not there; no more of them than a refusal should name.
+fn missing(grants: &[Grant]) -> Vec<MissingRole> {
+    grants.iter().filter(|grant| grant.role.is_none()).take(MISSING_MAX).map(Grant::missing).collect()
+}
+
 /// A kind, and its objects by namespace.
 type Table<'a, T> = (&'a ResourceHandle, &'a RwLock<HashMap<String, Arc<IndexedObjects<T>>>>);
+
+/// Forgets the namespaces without objects, where many are known.
+fn sweep<T: Indexed>(known: &RwLock<HashMap<String, Arc<IndexedObjects<T>>>>, snapshot: &Snapshot) {
+    let gone: Vec<String> = {
+        let known = known.read();
+        if known.len() < SWEPT_AT || !known.len().is_power_of_two() {
+            return;
+        }
+        let is_gone = |namespace: &&String| snapshot.count(&prefix_of(namespace), "") == 0;
+        known.keys().filter(is_gone).cloned().collect()
+    };
+    for namespace in gone {
+        let left = known.write().remove(&namespace);
+        drop(left);
+    }
+}
 
 /// The keys of a type of the cluster have no namespace.
 fn prefix_of(namespace: &str) -> String {

@@ -20,7 +20,7 @@ pub struct WriteOptions {
     pub deadline: Deadline,
     /// Do everything but store it.
     pub dry_run: bool,
-    /// A dry run of which it is known that it would be refused: nobody judges it.
+    /// A dry run of which it is known that it would be refused: nobody judges it, or is asked about it.
     pub is_trial: bool,
     /// The largest object, encoded, in bytes.
     pub object_bytes_max: usize,

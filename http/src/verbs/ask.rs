@@ -33,6 +33,8 @@ use crate::status::Failure;
 use crate::writing::{failed, options};
 
 const INVALID: &str = "invalid bearer token";
+/// The bytes of a list of rules: it goes to the processors in any case.
+const RULES_BYTES: usize = 2 << 20;
 
 /// Finds out what a question needs to be answered, of this server's own users or of those whom a host knows.
 async fn verdict(state: &State, inquiry: Inquiry) -> Verdict {
@@ -223,7 +225,12 @@ pub(crate) async fn ask(
         let kind = GroupKind { group: call.spec.group.clone(), kind: String::new() };
         Failure::Write(Box::new(WriteError::Plan(error)), call.resource(), kind)
     })?;
-    let answer = strategy.answer(&cx, &question, verdict(call.state, inquiry).await);
+    let verdict = verdict(call.state, inquiry).await;
+    if let Verdict::Rules(Some(_)) = &verdict {
+        // It may be as long as answers may be.
+        dear(cost::parse(RULES_BYTES)).await?;
+    }
+    let answer = strategy.answer(&cx, &question, verdict);
     let answer = Reply::tree(201, answer).declared(call.declared());
     Ok(answer.with_warnings(warnings).write(call.request, accepted))
 }

@@ -396,3 +396,50 @@ async fn nobody_becomes_a_master() {
         .header("Impersonate-Group", "system:masters");
     assert_eq!(begun.send().await.unwrap().status, 200);
 }
+
+/// Whoever may not create is told so, and not what a policy or a quota would say of the object.
+#[tokio::test]
+async fn what_may_not_be_created_is_not_judged() {
+    let (_server, client, [jane, _], _folder) = start(ServerOptions::default()).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}]);
+    create(&client, "namespaces/default/roles", &role("Role", "patches", rules)).await;
+    create(&client, "namespaces/default/rolebindings", &binding("b", ("Role", "patches"), of_user("jane")))
+        .await;
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "never"}, "spec": {
+            "matchConstraints": {"resourceRules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
+            "validations": [{"expression": "!object.metadata.name.startsWith('secret')", "message": "the policy's own words"}]}});
+    client
+        .post(&format!("{admission}/validatingadmissionpolicies"), &policy)
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    let bound = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "never"}, "spec": {"policyName": "never", "validationActions": ["Deny"]}});
+    let bindings = format!("{admission}/validatingadmissionpolicybindings");
+    client.post(&bindings, &bound).await.unwrap().expect_status(201).unwrap();
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"configmaps": "0"}}});
+    client
+        .post("/api/v1/namespaces/default/resourcequotas", &quota)
+        .await
+        .unwrap()
+        .expect_status(201)
+        .unwrap();
+    let apply = async |who: &Client, name: &str, data: Value| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        let begun = who.request("PATCH", &format!("{MAPS}/{name}?fieldManager=m"));
+        begun.body("application/apply-patch+yaml", map.to_string()).send().await.unwrap()
+    };
+    let refused = apply(&jane, "secret-one", json!({})).await;
+    let message = "cannot create resource \\\"configmaps\\\"";
+    assert!(refused.status == 403 && refused.text().contains(message), "{}", refused.text());
+    // What is wrong with it is told before.
+    let wrong = apply(&jane, "secret-one", json!({"a key": "v"})).await;
+    assert_eq!(wrong.status, 422, "{}", wrong.text());
+    let judged = apply(&client, "secret-one", json!({})).await;
+    assert!(judged.status == 422 && judged.text().contains("the policy's own words"), "{}", judged.text());
+    let counted = apply(&client, "one", json!({})).await;
+    assert!(counted.status == 403 && counted.text().contains("exceeded quota"), "{}", counted.text());
+}

@@ -1,7 +1,7 @@
 //! Who is bound to which role: indexes of roles by their names, and of bindings by their subjects
 //! (`pkg/registry/rbac/validation/rule.go`, 1.37: there, all bindings are walked for each request).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::iter::once;
 use std::sync::Arc;
 
@@ -23,18 +23,25 @@ pub struct Role {
     pub rules: Vec<PolicyRule>,
     /// The number of texts in them: a measure of the time it takes to look through.
     pub texts: usize,
+    /// The bytes of those.
+    pub bytes: usize,
 }
 
 impl Role {
     /// One of these rules.
     #[must_use]
     pub fn new(name: String, rules: Vec<PolicyRule>) -> Self {
-        let texts = |rule: &PolicyRule| {
+        let lists = |rule: &'_ PolicyRule| -> [(usize, usize); 5] {
             let PolicyRule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
-            let lists = [verbs, api_groups, resources, resource_names, non_resource_urls];
-            1 + lists.map(Vec::len).iter().sum::<usize>()
+            let sizes = |texts: &Vec<String>| (texts.len(), texts.iter().map(String::len).sum());
+            [verbs, api_groups, resources, resource_names, non_resource_urls].map(sizes)
         };
-        Self { name, texts: rules.iter().map(texts).sum(), rules }
+        let (mut texts, mut bytes) = (rules.len(), 0);
+        for (count, size) in rules.iter().flat_map(lists) {
+            texts += count;
+            bytes += size;
+        }
+        Self { name, texts, bytes, rules }
     }
 
     /// That of an object of either kind.
@@ -90,39 +97,77 @@ pub fn aggregate(errors: impl IntoIterator<Item = String>) -> String {
 #[derive(Debug)]
 pub struct RoleBinding {
     name: String,
+    /// Empty for one of the whole cluster.
+    namespace: String,
     role: RoleRef,
-    /// The keys of its subjects, each once and with what a review says of a permission by it.
-    subjects: Vec<(String, Arc<str>)>,
+    /// Each key once.
+    subjects: Vec<(Arc<str>, SubjectKind)>,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SubjectKind {
+    User,
+    Group,
+    ServiceAccount,
+}
+
+/// The name of a service account as a user, but for its namespace and its name.
+const ACCOUNT: &str = "system:serviceaccount:";
 
 impl RoleBinding {
     /// That of an object of either kind.
     #[must_use]
     pub fn compile(object: &Value) -> Self {
         let metadata = part(object, "metadata");
-        let (name, namespace) = (text(metadata, "name").to_owned(), text(metadata, "namespace"));
-        let role = RoleRef::of(object);
+        let (name, namespace) = (text(metadata, "name").to_owned(), text(metadata, "namespace").to_owned());
         let (mut subjects, mut seen) = (Vec::new(), HashSet::new());
         for subject in items(object, "subjects") {
-            let Some(key) = key_of(subject, namespace).filter(|key| seen.insert(key.clone())) else {
-                continue;
-            };
-            subjects.push((key, permission((&name, namespace), &role, subject).into()));
+            let Some((key, kind)) = key_of(subject, &namespace) else { continue };
+            let key: Arc<str> = key.into();
+            if seen.insert(Arc::clone(&key)) {
+                subjects.push((key, kind));
+            }
         }
-        Self { name, role, subjects }
+        Self { name, namespace, role: RoleRef::of(object), subjects }
+    }
+
+    /// A review's words for a permission by one of its subjects (`clusterRoleBindingDescriber.String` and
+    /// `roleBindingDescriber.String`, which have names before namespaces).
+    fn permission(&self, place: usize) -> String {
+        let Some((key, kind)) = self.subjects.get(place) else { return String::new() };
+        let (subject, named) = match kind {
+            SubjectKind::User => ("User", key.get(1..).unwrap_or_default().to_owned()),
+            SubjectKind::Group => ("Group", key.get(1..).unwrap_or_default().to_owned()),
+            SubjectKind::ServiceAccount => {
+                let account = key.get(1 + ACCOUNT.len()..).and_then(|account| account.split_once(':'));
+                let (namespace, name) = account.unwrap_or_default();
+                ("ServiceAccount", format!("{name}/{namespace}"))
+            }
+        };
+        let (kind, binding) = match self.namespace.as_str() {
+            "" => ("ClusterRoleBinding", self.name.clone()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", self.name)),
+        };
+        let RoleRef { kind: of_role, name: role } = &self.role;
+        format!(
+            "RBAC: allowed by {kind} {} of {of_role} {} to {subject} {}",
+            go_quote(&binding),
+            go_quote(role),
+            go_quote(&named)
+        )
     }
 }
 
 /// The key by which a user is found (`appliesToUser`); `None` for a subject that nobody can be.
-fn key_of(subject: &Value, namespace: &str) -> Option<String> {
+fn key_of(subject: &Value, namespace: &str) -> Option<(String, SubjectKind)> {
     let name = text(subject, "name");
     match text(subject, "kind") {
-        "User" => Some(user_key(name)),
-        "Group" => Some(group_key(name)),
+        "User" => Some((user_key(name), SubjectKind::User)),
+        "Group" => Some((group_key(name), SubjectKind::Group)),
         "ServiceAccount" => {
             let own = text(subject, "namespace");
             let namespace = if own.is_empty() { namespace } else { own };
-            let account = || user_key(&format!("system:serviceaccount:{namespace}:{name}"));
+            let account = || (user_key(&format!("{ACCOUNT}{namespace}:{name}")), SubjectKind::ServiceAccount);
             (!namespace.is_empty()).then(account)
         }
         _ => None,
@@ -137,28 +182,6 @@ fn group_key(name: &str) -> String {
     format!("g{name}")
 }
 
-/// `clusterRoleBindingDescriber.String` and `roleBindingDescriber.String`, which have names before namespaces.
-fn permission((name, namespace): (&str, &str), role: &RoleRef, subject: &Value) -> String {
-    let (kind, binding) = match namespace {
-        "" => ("ClusterRoleBinding", name.to_owned()),
-        _ => ("RoleBinding", format!("{name}/{namespace}")),
-    };
-    let named = text(subject, "name");
-    let whom = match (text(subject, "kind"), text(subject, "namespace")) {
-        ("ServiceAccount", "") => format!("{named}/{namespace}"),
-        ("ServiceAccount", own) => format!("{named}/{own}"),
-        _ => named.to_owned(),
-    };
-    format!(
-        "RBAC: allowed by {kind} {} of {} {} to {} {}",
-        go_quote(&binding),
-        role.kind,
-        go_quote(&role.name),
-        text(subject, "kind"),
-        go_quote(&whom)
-    )
-}
-
 /// Roles of the cluster, or of a namespace, by their names.
 #[derive(Debug, Default)]
 pub struct RoleIndex(HashMap<String, Arc<Role>>);
@@ -169,20 +192,19 @@ impl FromIterator<Arc<Role>> for RoleIndex {
     }
 }
 
-/// A binding, with what a review says of a permission by one of its subjects, and that subject's place.
-type Bound = (Arc<RoleBinding>, Arc<str>, usize);
+/// A binding, and the place of one of its subjects.
+type Bound = (Arc<RoleBinding>, usize);
 
-/// Bindings of the cluster, or of a namespace, by the keys of their subjects and by their own names.
+/// Bindings of the cluster, or of a namespace, by the keys of their subjects.
 #[derive(Debug, Default)]
-pub struct BindingIndex(HashMap<String, BTreeMap<String, Bound>>);
+pub struct BindingIndex(HashMap<Arc<str>, Vec<Bound>>);
 
 impl FromIterator<Arc<RoleBinding>> for BindingIndex {
     fn from_iter<I: IntoIterator<Item = Arc<RoleBinding>>>(bindings: I) -> Self {
-        let mut index: HashMap<String, BTreeMap<String, Bound>> = HashMap::new();
+        let mut index: HashMap<Arc<str>, Vec<Bound>> = HashMap::new();
         for binding in bindings {
-            for (place, (key, permission)) in binding.subjects.iter().enumerate() {
-                let bound = (Arc::clone(&binding), Arc::clone(permission), place);
-                index.entry(key.clone()).or_default().insert(binding.name.clone(), bound);
+            for (place, (key, _)) in binding.subjects.iter().enumerate() {
+                index.entry(Arc::clone(key)).or_default().push((Arc::clone(&binding), place));
             }
         }
         Self(index)
@@ -190,32 +212,50 @@ impl FromIterator<Arc<RoleBinding>> for BindingIndex {
 }
 
 impl BindingIndex {
-    fn under<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a BTreeMap<String, Bound>> {
+    fn under<'a>(&'a self, user: &User) -> impl Iterator<Item = &'a Vec<Bound>> {
         let keys = once(user_key(&user.name)).chain(user.groups.iter().map(|group| group_key(group)));
-        keys.filter_map(|key| self.0.get(&key))
+        keys.filter_map(|key| self.0.get(key.as_str()))
     }
 
     /// The most bindings that a user can have.
     fn count(&self, user: &User) -> usize {
-        self.under(user).map(BTreeMap::len).sum()
+        self.under(user).map(Vec::len).sum()
     }
 
     /// Those of a user, each once and by its first subject that he is (`appliesTo`), by name.
     fn of_user(&self, user: &User) -> Vec<&Bound> {
-        let mut bound: Vec<&Bound> = self.under(user).flat_map(BTreeMap::values).collect();
-        bound.sort_by(|(one, _, place), (other, _, later)| (&one.name, place).cmp(&(&other.name, later)));
-        bound.dedup_by(|(one, ..), (other, ..)| Arc::ptr_eq(one, other));
+        let mut bound: Vec<&Bound> = self.under(user).flatten().collect();
+        bound.sort_by(|(one, place), (other, later)| (&one.name, place).cmp(&(&other.name, later)));
+        bound.dedup_by(|(one, _), (other, _)| Arc::ptr_eq(one, other));
         bound
     }
 }
 
-/// A role that a user has.
+/// A binding of a user.
 #[derive(Debug, Clone)]
 pub struct Grant {
-    /// Its rules; or why there are none.
-    pub role: Result<Arc<Role>, MissingRole>,
-    /// What a review says of a permission by it.
-    pub permission: Arc<str>,
+    binding: Arc<RoleBinding>,
+    place: usize,
+    /// The role that the user has by it, if that is there.
+    pub role: Option<Arc<Role>>,
+}
+
+impl Grant {
+    /// A review's words for a permission by it.
+    #[must_use]
+    pub fn permission(&self) -> String {
+        self.binding.permission(self.place)
+    }
+
+    /// The reason why there is no role.
+    #[must_use]
+    pub fn missing(&self) -> MissingRole {
+        let role = &self.binding.role;
+        match role.kind.as_str() {
+            ROLE | CLUSTER_ROLE => MissingRole::NotFound(role.clone()),
+            kind => MissingRole::UnknownKind(kind.to_owned()),
+        }
+    }
 }
 
 /// The roles and bindings that count in a namespace, or in the cluster as a whole.
@@ -242,13 +282,11 @@ impl RoleScope<'_> {
     pub fn grants(&self, user: &User) -> Vec<Grant> {
         let everywhere = self.cluster_bindings.of_user(user).into_iter();
         let here = self.namespaced.map(|(_, bindings)| bindings.of_user(user)).unwrap_or_default();
-        let grant = |(binding, permission, _): &Bound, is_namespaced: bool| {
-            let role = match (binding.role.kind.as_str(), is_namespaced) {
-                // A binding of the cluster has no namespace to look in.
-                (ROLE, false) => Err(MissingRole::NotFound(binding.role.clone())),
-                _ => self.role(&binding.role),
-            };
-            Grant { role, permission: Arc::clone(permission) }
+        let grant = |(binding, place): &Bound, is_namespaced: bool| {
+            // A binding of the cluster has no namespace to look for a Role in.
+            let is_there = is_namespaced || binding.role.kind != ROLE;
+            let role = is_there.then(|| self.found(&binding.role)).flatten();
+            Grant { binding: Arc::clone(binding), place: *place, role: role.cloned() }
         };
         let everywhere = everywhere.map(|bound| grant(bound, false));
         everywhere.chain(here.into_iter().map(|bound| grant(bound, true))).collect()
@@ -259,12 +297,18 @@ impl RoleScope<'_> {
     /// # Errors
     /// See [`MissingRole`].
     pub fn role(&self, reference: &RoleRef) -> Result<Arc<Role>, MissingRole> {
-        let found = match reference.kind.as_str() {
+        if !matches!(reference.kind.as_str(), ROLE | CLUSTER_ROLE) {
+            return Err(MissingRole::UnknownKind(reference.kind.clone()));
+        }
+        self.found(reference).cloned().ok_or_else(|| MissingRole::NotFound(reference.clone()))
+    }
+
+    fn found(&self, reference: &RoleRef) -> Option<&Arc<Role>> {
+        match reference.kind.as_str() {
             CLUSTER_ROLE => self.cluster_roles.0.get(&reference.name),
             ROLE => self.namespaced.and_then(|(roles, _)| roles.0.get(&reference.name)),
-            _ => return Err(MissingRole::UnknownKind(reference.kind.clone())),
-        };
-        found.cloned().ok_or_else(|| MissingRole::NotFound(reference.clone()))
+            _ => None,
+        }
     }
 }
 
@@ -321,9 +365,9 @@ mod tests {
         let of = |user: &User| {
             let grants = scope.grants(user);
             assert!(grants.len() <= scope.count(user));
-            let line = |grant: Grant| match grant.role {
-                Ok(role) => format!("{}: {}", role.name, grant.permission),
-                Err(why) => why.to_string(),
+            let line = |grant: Grant| match &grant.role {
+                Some(role) => format!("{}: {}", role.name, grant.permission()),
+                None => grant.missing().to_string(),
             };
             grants.into_iter().map(line).collect::<Vec<_>>()
         };

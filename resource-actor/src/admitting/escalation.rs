@@ -192,11 +192,7 @@ impl Author<'_> {
     /// `ConfirmNoEscalation`
     async fn has_all(&self, given: &[PolicyRule]) -> Result<(), WriteError> {
         let user = &self.options.user;
-        let (mut own, unresolved) =
-            self.permissions.roles(user, self.namespace(), self.options.deadline).await?;
-        // Of a role that is bound many times, once is enough.
-        own.sort_by_key(|role| Arc::as_ptr(role).addr());
-        own.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let (own, unresolved) = self.permissions.roles(user, self.namespace(), self.options.deadline).await?;
         let texts: usize = own.iter().map(|role| role.texts).sum();
         dear(cost::each(COMPARED, texts.saturating_add(permissions_of(given).min(STEPS_MAX)))).await?;
         let missing = missing(own.iter().flat_map(|role| &role.rules), given)

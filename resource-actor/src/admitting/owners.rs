@@ -20,6 +20,9 @@ use crate::driver::{Attempt, Step};
 use crate::error::WriteError;
 use crate::request::{Target, WriteOptions};
 
+/// The most questions without a pause.
+const ASKED_AT_ONCE: usize = 16;
+
 impl ResourceHandle {
     /// Refuses a new state with other owners than before, if its author may not choose them; `None` for all other writes.
     ///
@@ -82,7 +85,11 @@ impl Dependent<'_> {
         if blocking.is_empty() || self.access(finalizers("*", "*", "*", "", "*")).await.allowed {
             return Ok(());
         }
-        for owner in blocking {
+        for (asked, owner) in blocking.into_iter().enumerate() {
+            // Roles answer at once: others have their turn now and then.
+            if asked % ASKED_AT_ONCE == ASKED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
             // There may be very many, and each is a question to the host.
             if self.options.deadline.passed() {
                 return Err(WriteError::Unavailable("timed out before all owners were asked about".into()));

@@ -203,13 +203,14 @@ impl ResourceHandle {
                 spent.finished();
             }
             drop(spent);
-            if !deletes && let Some(asked) = self.parameters_asked(&attempt, &step, target, options) {
+            let asks = !deletes && !options.is_trial;
+            if asks && let Some(asked) = self.parameters_asked(&attempt, &step, target, options) {
                 asked.await?;
             }
-            if !deletes && let Some(asked) = self.owners_asked(&attempt, &step, target, options) {
+            if asks && let Some(asked) = self.owners_asked(&attempt, &step, target, options) {
                 asked.await?;
             }
-            if !deletes && let Some(asked) = signer_asked(&attempt, &step, target, options) {
+            if asks && let Some(asked) = signer_asked(&attempt, &step, target, options) {
                 asked.await?;
             }
             is_counted = is_counted || deletes || self.count_event(&rules.spec, &step, target, options)?;

@@ -26,7 +26,9 @@ pub(super) fn rules_reviews() -> TypeSpec {
 }
 
 /// The most texts of rules in an answer.
-const TEXTS_MAX: usize = 300_000;
+const TEXTS_MAX: usize = 100_000;
+/// Their bytes.
+const BYTES_MAX: usize = 2 << 20;
 
 fn list(texts: &[String]) -> Value {
     Value::from(texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>())
@@ -77,10 +79,11 @@ impl Strategy for RulesReviews {
             (Vec::new(), Vec::new(), false, String::new());
         match verdict {
             Verdict::Rules(Some(listed)) => {
-                let mut texts = 0;
+                let (mut texts, mut bytes) = (0, 0);
                 for role in &listed.roles {
                     texts += role.texts;
-                    if texts > TEXTS_MAX {
+                    bytes += role.bytes;
+                    if texts > TEXTS_MAX || bytes > BYTES_MAX {
                         incomplete = true;
                         break;
                     }
