@@ -1,7 +1,8 @@
 //! What users may do by roles and their bindings (`--authorization-mode=RBAC`), as the objects are now.
 //!
 //! Each namespace is compiled by itself: whoever may write bindings in one holds up nobody's requests in another. The first request
-//! that meets a change has it compiled, in a flow of the namespace and not of the user, and a next one only if the chunks of the snapshot are others.
+//! that meets a change has it compiled, in a flow of the namespace and not of the user; a later one does so only if the chunks of the
+//! snapshot are others.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher as _;
@@ -311,7 +312,9 @@ impl Permissions {
         // A great many requests may be about namespaces that have none, or do not exist.
         if snapshot.count(&prefix, "") == 0 {
             if part.is_some() {
-                known.write().remove(namespace);
+                // Freed without the lock.
+                let gone = known.write().remove(namespace);
+                drop((gone, part));
             }
             return Ok(Arc::default());
         }

@@ -118,7 +118,7 @@ async fn a_header_block_without_an_end_is_bounded() {
 async fn many_headers_of_few_bytes_are_held_for_few_requests() {
     let server = start(&[]).await;
     // Without the bounds, the full count takes 170 MiB; those of `http2`'s own tests are exact.
-    let (connections, streams) = (4, u32::try_from(count(6, 40)).unwrap());
+    let (connections, streams) = (4, u32::try_from(count(3, 40)).unwrap());
     let mut begun = Vec::new();
     for _ in 0..connections {
         let mut frames = Frames::begin(server.dial_http2().await.unwrap()).await;
