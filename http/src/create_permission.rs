@@ -128,6 +128,7 @@ async fn may_create(call: &Call<'_>) -> Result<(), Refused> {
         version: &info.resource.version,
         fields: FieldSelector::default(),
         labels: LabelSelector::default(),
+        wants_reason: false,
     };
     authorization.authorize(question).await
 }

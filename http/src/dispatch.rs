@@ -440,8 +440,7 @@ async fn authorized(
     match &state.delegation.authorization {
         None => authorize(user, &attributes).map_err(Failure::Denied),
         Some(host) => {
-            // Boxed: without a host, the future of every request would have room for it.
-            let decided = Box::pin(host.authorize(question(user, attributes, info, &asked.query))).await;
+            let decided = host.authorize(question(user, attributes, info, &asked.query)).await;
             decided.map_err(|refused| Failure::refused(refused, asked.head.uri()))
         }
     }
@@ -596,6 +595,7 @@ fn question<'a>(
         version,
         fields: FieldSelector::parse(selector("fieldSelector")).unwrap_or_default(),
         labels: LabelSelector::parse(selector("labelSelector")).unwrap_or_default(),
+        wants_reason: false,
     }
 }
 

@@ -60,6 +60,32 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// On a resource of any version, by its verb, group, plural and subresource, the last of which may be empty.
+    #[must_use]
+    pub fn on([verb, group, resource, subresource]: [&str; 4], namespace: &str, name: &str) -> Self {
+        Self::Resource {
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            version: "*".to_owned(),
+            selectors: Default::default(),
+        }
+    }
+
+    /// The same on the resource in one version.
+    #[must_use]
+    pub fn of_version(mut self, wanted: &str) -> Self {
+        if let Self::Resource { version, .. } = &mut self {
+            wanted.clone_into(version);
+        }
+        self
+    }
+}
+
 /// The finding on an [`Inquiry`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {

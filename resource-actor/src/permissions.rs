@@ -34,6 +34,7 @@ const BOUND: u64 = 200;
 const LOOKED_THROUGH: u64 = 10;
 
 /// The types by whose objects permissions are given.
+#[derive(Clone)]
 pub struct RoleKinds {
     /// ClusterRoles.
     pub cluster_roles: ResourceHandle,
@@ -186,10 +187,10 @@ impl Counting {
 }
 
 /// The decision on a wish.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Permission {
-    /// A role allows it; in the words of a review.
-    Granted(Arc<str>),
+    /// A role allows it.
+    Granted(Grant),
     /// None does. Some of the roles that are not there, to which bindings of the user refer.
     Withheld(Vec<MissingRole>),
 }
@@ -220,14 +221,13 @@ impl Permissions {
         deadline: Deadline,
     ) -> Result<Permission, WriteError> {
         let grants = self.grants(user, namespace, deadline).await?;
-        let allows = |grant: &&Grant| {
+        let allows = |grant: &Grant| {
             grant.role.as_ref().is_some_and(|role| role.rules.iter().any(|rule| wish.is_allowed_by(rule)))
         };
-        if let Some(grant) = grants.iter().find(allows) {
-            return Ok(Permission::Granted(grant.permission().into()));
-        }
-        let missing = missing(&grants);
-        Ok(Permission::Withheld(missing))
+        Ok(match grants.iter().find(|grant| allows(grant)) {
+            Some(grant) => Permission::Granted(grant.clone()),
+            None => Permission::Withheld(missing(&grants)),
+        })
     }
 
     /// The roles of a user, likewise, each once; and some of those that are not there (`RulesFor`).
@@ -365,8 +365,9 @@ impl Permissions {
                 turn(cost).await;
                 drop(before);
             };
-            // If it is lost, it is freed.
-            let _ = self.0.processors.run(flow, freed).await;
+            if self.0.processors.run(flow, freed).await.is_err() {
+                tracing::warn!("an index of roles was not freed in order");
+            }
         }
         Ok(part)
     }

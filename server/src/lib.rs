@@ -30,6 +30,7 @@ mod outgoing;
 mod pki;
 mod plugins;
 mod repair;
+mod roles;
 mod scrub;
 mod serve;
 mod served_types;

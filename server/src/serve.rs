@@ -13,8 +13,8 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processor
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
-    RoleTypes, cluster_role_aggregation, default_roles, endpoints, expiry, garbage, holdings, policy_status,
-    provision, quotas, service_cidr, storage_version,
+    RoleTypes, endpoints, expiry, garbage, holdings, policy_status, provision, quotas, service_cidr,
+    storage_version,
 };
 use kindom_http::authn::by_roles;
 use kindom_http::{
@@ -33,7 +33,7 @@ use kindom_registry_actor::{LeaderHandle, RegistryHandle, RegistryOptions};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
     Admission, ConfiguringTypes, Deps, FindKind, OwnPlugins, Permissions, PolicyTypes, ResourceHandle,
-    RoleKinds, Target, WriteOptions,
+    Target, WriteOptions,
 };
 use kindom_storage::snapshot::Holds;
 use kindom_storage::vfs::{Disk, Vfs as _};
@@ -51,9 +51,7 @@ use crate::accounts;
 use crate::advertised::advertised;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
 use crate::credentials::{self, Keeper};
-use crate::flags::{
-    AuthorizationMode, GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, ROLE_AGGREGATION, Serve, runs,
-};
+use crate::flags::{GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, Serve, runs};
 use crate::host::api_services::Registrar;
 use crate::host::namespaces::Mirror;
 use crate::host::{self, Hosts, authentication};
@@ -64,7 +62,7 @@ use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::typed::{self, Kinds};
 use crate::webhooks::WebhookClients;
-use crate::{etcd, history, memory, scrub};
+use crate::{etcd, history, memory, roles, scrub};
 
 /// The administrator's kubeconfig.
 const ADMIN: &str = "admin.kubeconfig";
@@ -127,14 +125,7 @@ pub(crate) fn run_within(
     kinds: &Kinds,
     signals: Signals,
 ) -> Result<(), BoxError> {
-    if options.authorization_mode == AuthorizationMode::Rbac {
-        if options.host.authorization_kubeconfig.is_some() {
-            return Err("--authorization-mode=RBAC and --authorization-kubeconfig exclude each other".into());
-        }
-        if kinds::Profile::from(options.profile) == kinds::Profile::Minimal {
-            return Err("--profile=minimal serves no roles, which --authorization-mode=RBAC is about".into());
-        }
-    }
+    roles::check(options)?;
     let unused = options.etcd.flags();
     if options.etcd_servers.is_empty() && !unused.is_empty() {
         return Err(format!("{} can only be used with --etcd-servers", unused.join(", ")).into());
@@ -349,18 +340,9 @@ async fn serving(
         find_kind: Arc::clone(&find_kind),
         event_limits: options.plugins.event_limits(&plugin_file, &deps.entropy.uuid_v4())?.map(Arc::new),
     };
-    let permissions = match options.authorization_mode {
-        AuthorizationMode::AlwaysAllow => None,
-        AuthorizationMode::Rbac => Some(Permissions::new(
-            processors.clone(),
-            RoleKinds {
-                cluster_roles: of_plural("clusterroles")?,
-                cluster_bindings: of_plural("clusterrolebindings")?,
-                roles: of_plural("roles")?,
-                bindings: of_plural("rolebindings")?,
-            },
-        )),
-    };
+    let role_kinds = roles::kinds(of_plural)?;
+    let permissions =
+        roles::decide(options).then(|| Permissions::new(processors.clone(), role_kinds.clone()));
     let admission = configuring.map(|(types, faces)| {
         Admission::new(types, options.plugins.disabled(), faces, find_kind, permissions.clone())
     });
@@ -439,22 +421,9 @@ async fn serving(
     registry.fresh(Deadline::after(START)).await?;
     typed::keep(kinds, &registry, &registrations, options.max_object_bytes, Deadline::after(START)).await?;
     if profile > kinds::Profile::Minimal && hosts.authorization.is_none() {
-        let types = RoleTypes {
-            cluster_roles: of_plural("clusterroles")?,
-            cluster_role_bindings: of_plural("clusterrolebindings")?,
-            roles: of_plural("roles")?,
-            role_bindings: of_plural("rolebindings")?,
-            namespaces: namespaces.clone(),
-            object_bytes_max: options.max_object_bytes,
-        };
-        if options.authorization_mode == AuthorizationMode::Rbac {
-            let mut made = default_roles(&registry, &types)?.are_made;
-            let made = tokio::time::timeout(START, made.wait_for(|are_made| *are_made)).await;
-            made.map_err(|_| "the default roles could not be made in time")??;
-        }
-        if runs(&options.controllers, ROLE_AGGREGATION) {
-            cluster_role_aggregation(&registry, &types)?;
-        }
+        let object_bytes_max = options.max_object_bytes;
+        let types = RoleTypes { kinds: role_kinds, namespaces: namespaces.clone(), object_bytes_max };
+        roles::keep(options, &registry, &types, START).await?;
     }
     let mirroring = match mirror {
         Some(mirror) => Some(start_mirror(mirror).await),

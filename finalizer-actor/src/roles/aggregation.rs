@@ -87,7 +87,7 @@ impl Aggregation {
     /// Looks again after each change that may matter, for as long as this is the leader. `logged` are the names of the roles that
     /// cannot be given their rules.
     async fn follow(&self, failures: &mut u32, logged: &mut BTreeSet<String>) -> Result<(), ReconcileError> {
-        let handle = &self.types.cluster_roles;
+        let handle = &self.types.kinds.cluster_roles;
         let mut watch = None;
         while self.registry.is_leader() {
             let began = Instant::now();
@@ -99,6 +99,7 @@ impl Aggregation {
             let selectors = self.look(&snapshot, logged).await?;
             drop(snapshot);
             *failures = 0;
+            // So that a burst of changes is one look.
             let rest = began.elapsed().saturating_mul(REST).min(REST_MAX);
             self.registry.deps().clock.sleep(rest).await;
             let matters =
@@ -191,7 +192,8 @@ impl Aggregation {
         };
         let mut apply = Apply { patch: Ok(patch), force: true, check: &mut still };
         let options = WriteOptions { manager: MANAGER.to_owned(), ..self.types.options() };
-        let applied = self.types.cluster_roles.apply(place(None, object.name()), &mut apply, &options).await;
+        let applied =
+            self.types.kinds.cluster_roles.apply(place(None, object.name()), &mut apply, &options).await;
         applied.map(drop)
     }
 }

@@ -116,14 +116,14 @@ impl Bootstrap {
     async fn make(&self, defaults: &Value) -> Result<(), ReconcileError> {
         let types = &self.types;
         // With a store that does not answer, this fails once, and not once for each object.
-        types.cluster_roles.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
+        types.kinds.cluster_roles.snapshot(Freshness::Latest, Deadline::after(STEP)).await?;
         self.copy_aggregated(defaults).await?;
         self.split_bindings(defaults).await?;
         let all = [
-            (&types.cluster_roles, "clusterRoles"),
-            (&types.cluster_role_bindings, "clusterRoleBindings"),
-            (&types.roles, "roles"),
-            (&types.role_bindings, "roleBindings"),
+            (&types.kinds.cluster_roles, "clusterRoles"),
+            (&types.kinds.cluster_bindings, "clusterRoleBindings"),
+            (&types.kinds.roles, "roles"),
+            (&types.kinds.bindings, "roleBindings"),
         ];
         let all = all.into_iter().flat_map(|(handle, field)| {
             items(defaults, field).iter().map(move |expected| self.reconcile(handle, expected))
@@ -218,7 +218,7 @@ impl Bootstrap {
 
     /// Keeps rules that users gave to a role whose rules will be those of others from now on (`primeAggregatedClusterRoles`).
     async fn copy_aggregated(&self, defaults: &Value) -> Result<(), ReconcileError> {
-        let handle = &self.types.cluster_roles;
+        let handle = &self.types.kinds.cluster_roles;
         for (from, to) in pairs(defaults, "clusterRolesToAggregate") {
             let Some(source) = self.source(handle, from, to).await? else { continue };
             if aggregation(&source).is_some() {
@@ -235,7 +235,7 @@ impl Bootstrap {
 
     /// Gives a binding that was split off another one the subjects of that (`primeSplitClusterRoleBindings`).
     async fn split_bindings(&self, defaults: &Value) -> Result<(), ReconcileError> {
-        let handle = &self.types.cluster_role_bindings;
+        let handle = &self.types.kinds.cluster_bindings;
         for (from, to) in pairs(defaults, "clusterRoleBindingsToSplit") {
             let expected = items(defaults, "clusterRoleBindings");
             let Some(expected) = expected.iter().find(|binding| names(binding).1 == to) else { continue };

@@ -1,19 +1,13 @@
 use kindom_actor_kit::Deadline;
-use kindom_resource_actor::{ResourceHandle, Target, WriteOptions};
+use kindom_resource_actor::{ResourceHandle, RoleKinds, Target, WriteOptions};
 
 use crate::attempt::STEP;
 
 /// The types that the loops of roles use.
 #[derive(Clone)]
 pub struct RoleTypes {
-    /// ClusterRoles.
-    pub cluster_roles: ResourceHandle,
-    /// ClusterRoleBindings.
-    pub cluster_role_bindings: ResourceHandle,
-    /// Roles.
-    pub roles: ResourceHandle,
-    /// RoleBindings.
-    pub role_bindings: ResourceHandle,
+    /// Those of roles and bindings.
+    pub kinds: RoleKinds,
     /// Namespaces.
     pub namespaces: ResourceHandle,
     /// The largest object, encoded, in bytes.

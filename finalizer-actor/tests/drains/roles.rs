@@ -14,7 +14,7 @@ use kindom_objects::kinds::service::ServiceNetwork;
 use kindom_objects::kinds::{Profile, built_in};
 use kindom_objects::rbac::coverage::{PolicyRule, missing};
 use kindom_objects::{Removal, RuleContext, TypeSpec};
-use kindom_resource_actor::{Freshness, ResourceHandle, Target};
+use kindom_resource_actor::{Freshness, ResourceHandle, RoleKinds, Target};
 use kindom_storage::{Key, Op, Revision, Storage as _, Txn};
 
 use crate::world::{self, World, decoded, options, soon};
@@ -40,10 +40,12 @@ fn types(world: &World) -> RoleTypes {
         world.built_in.iter().find(is_it).unwrap().clone()
     };
     RoleTypes {
-        cluster_roles: handle("clusterroles"),
-        cluster_role_bindings: handle("clusterrolebindings"),
-        roles: handle("roles"),
-        role_bindings: handle("rolebindings"),
+        kinds: RoleKinds {
+            cluster_roles: handle("clusterroles"),
+            cluster_bindings: handle("clusterrolebindings"),
+            roles: handle("roles"),
+            bindings: handle("rolebindings"),
+        },
         namespaces: handle("namespaces"),
         object_bytes_max: 1 << 20,
     }
@@ -97,7 +99,7 @@ async fn remove(handle: &ResourceHandle, key: &str) {
     handle.delete(place(key), &Removal::default(), &options()).await.unwrap();
 }
 
-/// The store's revision when everything that runs has come to rest.
+/// The store's revision when everything that runs has come to rest: the time, which is virtual, passes only then.
 async fn at_rest(world: &World) -> Revision {
     tokio::time::sleep(Duration::from_secs(60)).await;
     world.store.published()
@@ -122,20 +124,24 @@ fn aggregating(name: &str, own: &str, selects: &str) -> String {
 
 /// The first verb of each rule.
 async fn verbs(types: &RoleTypes, name: &str) -> Vec<String> {
-    let role = read(&types.cluster_roles, name).await.unwrap_or_default();
+    let role = read(&types.kinds.cluster_roles, name).await.unwrap_or_default();
     PolicyRule::list(&role).into_iter().filter_map(|rule| rule.verbs.into_iter().next()).collect()
 }
 
 async fn until_verbs(world: &World, types: &RoleTypes, name: &str, want: &[&str]) {
-    world.until(&types.cluster_roles, async || verbs(types, name).await == want).await;
+    world.until(&types.kinds.cluster_roles, async || verbs(types, name).await == want).await;
 }
 
 #[test]
 fn an_empty_store_gets_all_roles_and_bindings() {
     run(1, 0, |world, types| async move {
         start_once(&world, &types).await;
-        let handles =
-            [&types.cluster_roles, &types.cluster_role_bindings, &types.roles, &types.role_bindings];
+        let handles = [
+            &types.kinds.cluster_roles,
+            &types.kinds.cluster_bindings,
+            &types.kinds.roles,
+            &types.kinds.bindings,
+        ];
         let mut counts = Vec::new();
         for handle in handles {
             counts.push(names(handle).await.len());
@@ -145,11 +151,11 @@ fn an_empty_store_gets_all_roles_and_bindings() {
             names(&types.namespaces).await,
             BTreeSet::from(["kube-public", "kube-system"].map(str::to_owned))
         );
-        let admin = read(&types.cluster_roles, "cluster-admin").await.unwrap();
+        let admin = read(&types.kinds.cluster_roles, "cluster-admin").await.unwrap();
         let rules = r#"[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]},{"nonResourceURLs":["*"],"verbs":["*"]}]"#;
         assert_eq!(admin.get("rules").unwrap().to_string(), rules);
         assert_eq!(admin.text_at(&["metadata", "labels", "kubernetes.io/bootstrapping"]), "rbac-defaults");
-        let binding = read(&types.cluster_role_bindings, "system:public-info-viewer").await.unwrap();
+        let binding = read(&types.kinds.cluster_bindings, "system:public-info-viewer").await.unwrap();
         let subjects: Vec<&str> = binding
             .get("subjects")
             .unwrap()
@@ -159,10 +165,10 @@ fn an_empty_store_gets_all_roles_and_bindings() {
             .map(|subject| subject.text_at(&["name"]))
             .collect();
         assert_eq!(subjects, ["system:authenticated", "system:unauthenticated"]);
-        let reader = read(&types.roles, "kube-system/extension-apiserver-authentication-reader").await;
+        let reader = read(&types.kinds.roles, "kube-system/extension-apiserver-authentication-reader").await;
         assert_eq!(PolicyRule::list(&reader.unwrap()).len(), 1);
         // Without subjects, for those who add some.
-        assert!(read(&types.cluster_role_bindings, "system:node").await.is_some());
+        assert!(read(&types.kinds.cluster_bindings, "system:node").await.is_some());
         // Each object is written once, and so is each namespace.
         assert_eq!(at_rest(&world).await, Revision(73 + 54 + 7 + 7 + 2));
     });
@@ -182,7 +188,7 @@ fn a_second_start_writes_nothing() {
 #[test]
 fn a_start_gives_back_what_is_missing_and_takes_nothing() {
     run(3, 2, |world, types| async move {
-        let (roles, bindings) = (&types.cluster_roles, &types.cluster_role_bindings);
+        let (roles, bindings) = (&types.kinds.cluster_roles, &types.kinds.cluster_bindings);
         start_once(&world, &types).await;
         let own = "[{'verbs':['get'],'apiGroups':['g.io'],'resources':['widgets']}]";
         let discovery = read(roles, "system:discovery").await.unwrap();
@@ -255,19 +261,19 @@ fn a_start_gives_back_what_is_missing_and_takes_nothing() {
 #[test]
 fn rules_of_a_role_that_becomes_aggregated_are_kept() {
     run(4, 2, |world, types| async move {
-        make(&types.cluster_roles, &role("view", "'a':'b'", "mine")).await;
+        make(&types.kinds.cluster_roles, &role("view", "'a':'b'", "mine")).await;
         let binding = "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding',\
                        'metadata':{'name':'system:discovery',\
                        'annotations':{'rbac.authorization.kubernetes.io/autoupdate':'false'}},\
                        'subjects':[{'kind':'User','apiGroup':'rbac.authorization.k8s.io','name':'me'}],\
                        'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole','name':'system:discovery'}}";
-        make(&types.cluster_role_bindings, binding).await;
+        make(&types.kinds.cluster_bindings, binding).await;
         start_once(&world, &types).await;
         cluster_role_aggregation(&world.registry, &types).unwrap();
         at_rest(&world).await;
         assert!(verbs(&types, "system:aggregate-to-view").await.contains(&"mine".to_owned()));
         assert!(verbs(&types, "view").await.contains(&"mine".to_owned()));
-        let split = read(&types.cluster_role_bindings, "system:public-info-viewer").await.unwrap();
+        let split = read(&types.kinds.cluster_bindings, "system:public-info-viewer").await.unwrap();
         assert_eq!(split.get("subjects").unwrap().to_string().matches("\"name\"").count(), 1);
         assert_eq!(split.text_at(&["roleRef", "name"]), "system:public-info-viewer");
     });
@@ -281,17 +287,17 @@ fn objects_that_cannot_be_put_right_hold_up_nothing() {
             "{{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRole',\
             'metadata':{{'name':'system:discovery','annotations':{{'a':'{large}'}}}},'rules':[]}}"
         );
-        make(&types.cluster_roles, &large).await;
-        world.put(&format!("{}system:basic-user", types.cluster_roles.prefix()), "no object");
+        make(&types.kinds.cluster_roles, &large).await;
+        world.put(&format!("{}system:basic-user", types.kinds.cluster_roles.prefix()), "no object");
         let held = "{'apiVersion':'rbac.authorization.k8s.io/v1','kind':'ClusterRoleBinding',\
                     'metadata':{'name':'cluster-admin','finalizers':['g.io/x']},\
                     'roleRef':{'apiGroup':'rbac.authorization.k8s.io','kind':'ClusterRole','name':'other'}}";
-        make(&types.cluster_role_bindings, held).await;
+        make(&types.kinds.cluster_bindings, held).await;
         let small = RoleTypes { object_bytes_max: 100 << 10, ..types.clone() };
         start_once(&world, &small).await;
-        assert_eq!(names(&types.cluster_roles).await.len(), 73);
+        assert_eq!(names(&types.kinds.cluster_roles).await.len(), 73);
         assert_eq!(verbs(&types, "system:discovery").await, [""; 0]);
-        let held = read(&types.cluster_role_bindings, "cluster-admin").await.unwrap();
+        let held = read(&types.kinds.cluster_bindings, "cluster-admin").await.unwrap();
         assert!(held.at(&["metadata", "deletionTimestamp"]).is_some());
     });
 }
@@ -311,9 +317,9 @@ fn replicas_and_kills_make_everything_once() {
                 are_made.wait_for(|are_made| *are_made).await.unwrap();
             };
             tokio::join!(killed, start_once(&replica, &others));
-            assert_eq!(names(&types.cluster_roles).await.len(), 73);
-            assert_eq!(names(&types.cluster_role_bindings).await.len(), 54);
-            assert_eq!(names(&types.role_bindings).await, names(&others.role_bindings).await);
+            assert_eq!(names(&types.kinds.cluster_roles).await.len(), 73);
+            assert_eq!(names(&types.kinds.cluster_bindings).await.len(), 54);
+            assert_eq!(names(&types.kinds.bindings).await, names(&others.kinds.bindings).await);
             assert_eq!(at_rest(&world).await, Revision(73 + 54 + 7 + 7 + 2));
         });
     }
@@ -327,33 +333,33 @@ fn default_roles_get_the_rules_of_others() {
         at_rest(&world).await;
         let mut counts = Vec::new();
         for name in ["view", "edit", "admin"] {
-            let role = read(&types.cluster_roles, name).await.unwrap();
+            let role = read(&types.kinds.cluster_roles, name).await.unwrap();
             counts.push(PolicyRule::list(&role).len());
             let managers = role.at(&["metadata", "managedFields"]).unwrap().to_string();
             assert!(managers.contains("clusterrole-aggregation-controller"), "{managers}");
         }
         let aggregated =
-            async |name: &str| PolicyRule::list(&read(&types.cluster_roles, name).await.unwrap()).len();
+            async |name: &str| PolicyRule::list(&read(&types.kinds.cluster_roles, name).await.unwrap()).len();
         let view = aggregated("system:aggregate-to-view").await;
         let edit = view + aggregated("system:aggregate-to-edit").await;
         let admin = edit + aggregated("system:aggregate-to-admin").await;
         assert_eq!(counts, [view, edit, admin]);
 
         let label = "'rbac.authorization.k8s.io/aggregate-to-view':'true'";
-        make(&types.cluster_roles, &role("mine", label, "mine")).await;
+        make(&types.kinds.cluster_roles, &role("mine", label, "mine")).await;
         let has = async |name: &str| verbs(&types, name).await.contains(&"mine".to_owned());
         world
-            .until(&types.cluster_roles, async || {
+            .until(&types.kinds.cluster_roles, async || {
                 has("view").await && has("edit").await && has("admin").await
             })
             .await;
-        remove(&types.cluster_roles, "mine").await;
-        world.until(&types.cluster_roles, async || !has("view").await && !has("admin").await).await;
+        remove(&types.kinds.cluster_roles, "mine").await;
+        world.until(&types.kinds.cluster_roles, async || !has("view").await && !has("admin").await).await;
         assert_eq!(aggregated("admin").await, admin);
 
         // What a user writes into the rules goes again.
-        set(&types.cluster_roles, "view", &["rules"], "[]").await;
-        world.until(&types.cluster_roles, async || aggregated("view").await == view).await;
+        set(&types.kinds.cluster_roles, "view", &["rules"], "[]").await;
+        world.until(&types.kinds.cluster_roles, async || aggregated("view").await == view).await;
         // A role that matters to none wakes up nothing that writes.
         at_rest(&world).await;
         let before = make_and_rest(&world, &types).await;
@@ -363,7 +369,7 @@ fn default_roles_get_the_rules_of_others() {
 }
 
 async fn make_and_rest(world: &World, types: &RoleTypes) -> Revision {
-    make(&types.cluster_roles, &role("unrelated", "'a':'b'", "get")).await;
+    make(&types.kinds.cluster_roles, &role("unrelated", "'a':'b'", "get")).await;
     let made = world.store.published();
     at_rest(world).await;
     made
@@ -372,7 +378,7 @@ async fn make_and_rest(world: &World, types: &RoleTypes) -> Revision {
 #[test]
 fn roles_that_select_each_other_end() {
     run(8, 2, |world, types| async move {
-        let cluster_roles = &types.cluster_roles;
+        let cluster_roles = &types.kinds.cluster_roles;
         cluster_role_aggregation(&world.registry, &types).unwrap();
         make(cluster_roles, &role("x", "'x':'true'", "x")).await;
         make(cluster_roles, &aggregating("a", "x", "y")).await;
@@ -399,20 +405,20 @@ fn rules_that_do_not_fit_are_left_and_others_go_on() {
     run(9, 2, |world, types| async move {
         let small = RoleTypes { object_bytes_max: 2000, ..types.clone() };
         cluster_role_aggregation(&world.registry, &small).unwrap();
-        make(&types.cluster_roles, &aggregating("all", "none", "large")).await;
-        make(&types.cluster_roles, &aggregating("few", "none", "small")).await;
-        make(&types.cluster_roles, &role("a", "'large':'true'", "a")).await;
+        make(&types.kinds.cluster_roles, &aggregating("all", "none", "large")).await;
+        make(&types.kinds.cluster_roles, &aggregating("few", "none", "small")).await;
+        make(&types.kinds.cluster_roles, &role("a", "'large':'true'", "a")).await;
         until_verbs(&world, &types, "all", &["a"]).await;
-        make(&types.cluster_roles, &role("b", "'large':'true'", &"b".repeat(1500))).await;
-        make(&types.cluster_roles, &role("c", "'large':'true'", &"c".repeat(3000))).await;
-        make(&types.cluster_roles, &role("d", "'small':'true'", "d")).await;
+        make(&types.kinds.cluster_roles, &role("b", "'large':'true'", &"b".repeat(1500))).await;
+        make(&types.kinds.cluster_roles, &role("c", "'large':'true'", &"c".repeat(3000))).await;
+        make(&types.kinds.cluster_roles, &role("d", "'small':'true'", "d")).await;
         until_verbs(&world, &types, "few", &["d"]).await;
         let rest = at_rest(&world).await;
         assert_eq!(at_rest(&world).await, rest);
         assert_eq!(verbs(&types, "all").await, ["a"]);
-        remove(&types.cluster_roles, "c").await;
-        remove(&types.cluster_roles, "b").await;
-        make(&types.cluster_roles, &role("e", "'large':'true'", "e")).await;
+        remove(&types.kinds.cluster_roles, "c").await;
+        remove(&types.kinds.cluster_roles, "b").await;
+        make(&types.kinds.cluster_roles, &role("e", "'large':'true'", "e")).await;
         until_verbs(&world, &types, "all", &["a", "e"]).await;
     });
 }
@@ -422,7 +428,7 @@ fn rules_that_do_not_fit_are_left_and_others_go_on() {
 fn a_killed_loop_resumes() {
     for seed in 0..8 {
         run(seed, 3, |world, types| async move {
-            let cluster_roles = &types.cluster_roles;
+            let cluster_roles = &types.kinds.cluster_roles;
             cluster_role_aggregation(&world.registry, &types).unwrap();
             make(cluster_roles, &aggregating("outer", "none", "mid")).await;
             make(cluster_roles, &aggregating("inner", "mid", "leaf")).await;
@@ -462,7 +468,7 @@ fn a_killed_loop_resumes() {
 #[test]
 fn an_aggregating_role_that_goes_stays_away() {
     run(10, 2, |world, types| async move {
-        let cluster_roles = &types.cluster_roles;
+        let cluster_roles = &types.kinds.cluster_roles;
         cluster_role_aggregation(&world.registry, &types).unwrap();
         make(cluster_roles, &aggregating("all", "none", "leaf")).await;
         let key = Key::from(format!("{}all", cluster_roles.prefix()));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use kindom_api::user::{AUTHENTICATED, MASTERS, User};
 use kindom_api::{GroupResource, field::go_quote};
+use kindom_objects::review::Action;
 
 /// The paths that health checks and version negotiation need before there are credentials, each with
 /// what lies below it.
@@ -34,6 +35,28 @@ pub enum Attributes<'a> {
         /// Empty for a collection.
         name: &'a str,
     },
+}
+
+impl<'a> Attributes<'a> {
+    /// Those of an action.
+    pub(crate) fn of(action: &'a Action) -> Self {
+        match action {
+            Action::Path { verb, path } => Self::Path { verb, path },
+            Action::Resource { verb, group, resource, subresource, namespace, name, .. } => {
+                Self::Resource { verb, group, resource, subresource, namespace, name }
+            }
+        }
+    }
+
+    /// The action, for as long as somebody wants it.
+    pub(crate) fn to_action(self) -> Action {
+        match self {
+            Self::Path { verb, path } => Action::Path { verb: verb.to_owned(), path: path.to_owned() },
+            Self::Resource { verb, group, resource, subresource, namespace, name } => {
+                Action::on([verb, group, resource, subresource], namespace, name)
+            }
+        }
+    }
 }
 
 /// A request that is not allowed: 403.

@@ -61,13 +61,15 @@ pub struct AccessQuestion<'a> {
     pub fields: FieldSelector,
     /// The labels, likewise.
     pub labels: LabelSelector,
+    /// Somebody reads the reason of a permission.
+    pub wants_reason: bool,
 }
 
 /// A reviewer's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The user may, for this reason; the reason may be empty.
-    Allowed(Arc<str>),
+    /// The user may; with a reason, if the question asks for it and there is one.
+    Allowed(Option<Arc<str>>),
     /// The user may not, for this reason; the reason may be empty.
     Denied(Arc<str>),
     /// Nothing allows it; likewise.
@@ -125,11 +127,12 @@ impl Authorization {
     /// See [`Refused`].
     pub(crate) async fn authorize(&self, question: AccessQuestion<'_>) -> Result<(), Refused> {
         let (user, attributes) = (question.user, question.attributes);
-        let reason = match self.decide(question).await.map_err(Refused::Unreviewed)? {
+        let review = self.review(&question);
+        // Its selectors need not wait.
+        drop(question);
+        let reason = match review.verdict().await.map_err(Refused::Unreviewed)? {
             Decision::Allowed(_) => return Ok(()),
-            Decision::Denied(reason) => reason.to_string(),
-            Decision::NoOpinion(reason) if reason.is_empty() => String::new(),
-            Decision::NoOpinion(reason) => format!("{}: {reason}", self.name),
+            decision => self.reason(decision),
         };
         let mut denial = deny(user, &attributes);
         if !reason.is_empty() {
@@ -139,17 +142,21 @@ impl Authorization {
     }
 
     /// The decision, as for [`authorize`](Self::authorize).
-    ///
-    /// # Errors
-    /// Nobody knows.
-    pub(crate) async fn decide(&self, question: AccessQuestion<'_>) -> Result<Decision, Unreviewed> {
-        if question.user.is_in(MASTERS) || self.always_allow.has(&question.attributes) {
-            return Ok(Decision::Allowed("".into()));
+    pub(crate) fn review(&self, question: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>> {
+        match question.user.is_in(MASTERS) || self.always_allow.has(&question.attributes) {
+            true => Review::Known(Ok(Decision::Allowed(None))),
+            false => self.reviewer.review(question),
         }
-        let review = self.reviewer.review(&question);
-        // Its selectors need not wait.
-        drop(question);
-        review.verdict().await
+    }
+
+    /// The reason of a decision, as upstream's union of authorizers quotes it; empty if there is none.
+    pub(crate) fn reason(&self, decision: Decision) -> String {
+        match decision {
+            Decision::Allowed(reason) => reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            Decision::Denied(reason) => reason.to_string(),
+            Decision::NoOpinion(reason) if reason.is_empty() => String::new(),
+            Decision::NoOpinion(reason) => format!("{}: {reason}", self.name),
+        }
     }
 }
 
@@ -233,6 +240,7 @@ mod tests {
             version: "",
             fields: FieldSelector::default(),
             labels: LabelSelector::default(),
+            wants_reason: false,
         };
         authorization.authorize(question).now_or_never().expect("no wait for what is known")
     }
@@ -278,7 +286,7 @@ mod tests {
             message(Decision::NoOpinion("why".into())),
             format!("{plain}: kubernetes.io/webhook: why")
         );
-        assert_eq!(authorize(Ok(Decision::Allowed("".into())), &[], path("/apis")), Ok(()));
+        assert_eq!(authorize(Ok(Decision::Allowed(None)), &[], path("/apis")), Ok(()));
     }
 
     #[test]

@@ -231,7 +231,7 @@ pub(crate) struct Requested<'a> {
     pub(crate) authorization: Option<&'a Authorization>,
     /// The user who asks.
     pub(crate) requestor: &'a User,
-    /// What the request does.
+    /// Those of the request itself.
     pub(crate) attributes: Attributes<'a>,
     /// The version of its resource; empty for a path.
     pub(crate) version: &'a str,
@@ -414,12 +414,11 @@ impl Requested<'_> {
             version,
             fields: FieldSelector::default(),
             labels: LabelSelector::default(),
+            wants_reason: false,
         };
-        let why = match authorization.decide(question).await {
+        let why = match authorization.review(&question).verdict().await {
             Ok(Decision::Allowed(_)) => return Ok(()),
-            Ok(Decision::Denied(why)) => why.to_string(),
-            Ok(Decision::NoOpinion(why)) if why.is_empty() => String::new(),
-            Ok(Decision::NoOpinion(why)) => format!("{}: {why}", authorization.name),
+            Ok(decision) => authorization.reason(decision),
             Err(Unreviewed::Busy) => return Err(Refusal::Busy),
             Err(Unreviewed::Failed(why)) => why.to_string(),
         };

@@ -34,36 +34,6 @@ impl RoleReviewer {
     }
 }
 
-/// Attributes that outlive their request.
-struct Owned {
-    path: Option<String>,
-    verb: String,
-    texts: [String; 5],
-}
-
-impl Owned {
-    fn of(attributes: &Attributes<'_>) -> Self {
-        match *attributes {
-            Attributes::Path { verb, path } => {
-                Self { path: Some(path.to_owned()), verb: verb.to_owned(), texts: Default::default() }
-            }
-            Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
-                let texts = [group, resource, subresource, namespace, name].map(str::to_owned);
-                Self { path: None, verb: verb.to_owned(), texts }
-            }
-        }
-    }
-
-    fn attributes(&self) -> Attributes<'_> {
-        let verb = self.verb.as_str();
-        if let Some(path) = &self.path {
-            return Attributes::Path { verb, path };
-        }
-        let [group, resource, subresource, namespace, name] = self.texts.each_ref().map(String::as_str);
-        Attributes::Resource { verb, group, resource, subresource, namespace, name }
-    }
-}
-
 /// The namespace of attributes, and the rest of them.
 fn wish<'a>(attributes: &Attributes<'a>) -> (&'a str, Wish<'a>) {
     match *attributes {
@@ -81,9 +51,11 @@ fn unreviewed(error: &WriteError) -> Unreviewed {
     }
 }
 
-fn decision(permission: Result<Permission, WriteError>) -> Result<Decision, Unreviewed> {
+fn decision(permission: Result<Permission, WriteError>, wants_reason: bool) -> Result<Decision, Unreviewed> {
     match permission {
-        Ok(Permission::Granted(why)) => Ok(Decision::Allowed(why)),
+        Ok(Permission::Granted(grant)) => {
+            Ok(Decision::Allowed(wants_reason.then(|| grant.permission().into())))
+        }
         Ok(Permission::Withheld(missing)) if missing.is_empty() => Ok(Decision::NoOpinion("".into())),
         Ok(Permission::Withheld(missing)) => Ok(Decision::NoOpinion(
             format!("RBAC: {}", aggregate(missing.iter().map(ToString::to_string))).into(),
@@ -94,21 +66,22 @@ fn decision(permission: Result<Permission, WriteError>) -> Result<Decision, Unre
 
 impl AccessReviewer for RoleReviewer {
     fn review(&self, question: &AccessQuestion<'_>) -> Review<Result<Decision, Unreviewed>> {
-        let AccessQuestion { user, attributes, .. } = question;
+        let AccessQuestion { user, attributes, wants_reason, .. } = *question;
         let (flow, deadline) = (self.flow(user), Deadline::after(PATIENCE));
-        let (namespace, wish_here) = wish(attributes);
+        let (namespace, wish_here) = wish(&attributes);
         let here = pin!(self.permissions.decide(user, namespace, wish_here, deadline));
         if let Some(Some(known)) = self.processors.attempt(flow, here).now_or_never() {
-            return Review::Known(decision(known));
+            return Review::Known(decision(known, wants_reason));
         }
-        let (permissions, user, owned) = (self.permissions.clone(), User::clone(user), Owned::of(attributes));
+        let (permissions, user, action) =
+            (self.permissions.clone(), User::clone(user), attributes.to_action());
         let decided = self.processors.run(flow, async move {
-            let attributes = owned.attributes();
-            let (namespace, wish) = wish(&attributes);
+            let (namespace, wish) = wish(&Attributes::of(&action));
             permissions.decide(&user, namespace, wish, deadline).await
         });
         Review::Asked(Box::pin(async move {
-            decided.await.map_or_else(|lost| Err(Unreviewed::Failed(lost.to_string().into())), decision)
+            let decided = decided.await.map_err(|lost| Unreviewed::Failed(lost.to_string().into()))?;
+            decision(decided, wants_reason)
         }))
     }
 

@@ -98,18 +98,9 @@ async fn rules(state: &State, user: &User, namespace: &str) -> Option<ListedRule
     Some(listed.unwrap_or_else(|why| ListedRules { error: why.to_string(), ..ListedRules::default() }))
 }
 
-fn attributes(action: &Action) -> Attributes<'_> {
-    match action {
-        Action::Path { verb, path } => Attributes::Path { verb, path },
-        Action::Resource { verb, group, resource, subresource, namespace, name, .. } => {
-            Attributes::Resource { verb, group, resource, subresource, namespace, name }
-        }
-    }
-}
-
 /// The permission of a user to act; a host that does not say permits nothing.
 async fn may(state: &State, user: &User, action: &Action) -> Access {
-    let attributes = attributes(action);
+    let attributes = Attributes::of(action);
     let Some(host) = &state.delegation.authorization else {
         return Access { allowed: authorize(user, &attributes).is_ok(), ..Access::default() };
     };
@@ -119,14 +110,16 @@ async fn may(state: &State, user: &User, action: &Action) -> Access {
     };
     let fields = FieldSelector::parse(&fields).unwrap_or_default();
     let labels = LabelSelector::parse(&labels).unwrap_or_default();
-    match host.decide(AccessQuestion { user, attributes, version, fields, labels }).await {
-        Ok(Decision::Allowed(why)) => Access { allowed: true, reason: why.to_string(), ..Access::default() },
-        Ok(Decision::Denied(why)) => Access { denied: true, reason: why.to_string(), ..Access::default() },
-        Ok(Decision::NoOpinion(why)) if why.is_empty() => Access::default(),
-        Ok(Decision::NoOpinion(why)) => {
-            Access { reason: format!("{}: {why}", host.name), ..Access::default() }
-        }
-        Err(error) => Access { error: error.to_string(), ..Access::default() },
+    let question = AccessQuestion { user, attributes, version, fields, labels, wants_reason: true };
+    let decided = match host.review(&question).verdict().await {
+        Ok(decided) => decided,
+        Err(error) => return Access { error: error.to_string(), ..Access::default() },
+    };
+    Access {
+        allowed: matches!(decided, Decision::Allowed(_)),
+        denied: matches!(decided, Decision::Denied(_)),
+        reason: host.reason(decided),
+        error: String::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who is bound to which role: indexes of roles by their names, and of bindings by their subjects
+//! Users and the roles that they are bound to: indexes of roles by their names, and of bindings by their subjects
 //! (`pkg/registry/rbac/validation/rule.go`, 1.37: there, all bindings are walked for each request).
 
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Whether a rule allows a request (`plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/apis/rbac/v1/evaluation_helpers.go`, 1.37).
+//! Rules and the requests that they allow (`plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/apis/rbac/v1/evaluation_helpers.go`, 1.37).
 
 use super::coverage::PolicyRule;
 

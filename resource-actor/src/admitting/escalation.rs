@@ -156,16 +156,7 @@ impl Author<'_> {
     }
 
     async fn may(&self, verb: &str, resource: &str, name: &str) -> Result<bool, WriteError> {
-        let action = Action::Resource {
-            verb: verb.to_owned(),
-            group: GROUP.to_owned(),
-            resource: resource.to_owned(),
-            subresource: String::new(),
-            namespace: self.namespace().to_owned(),
-            name: name.to_owned(),
-            version: "*".to_owned(),
-            selectors: Default::default(),
-        };
+        let action = Action::on([verb, GROUP, resource, ""], self.namespace(), name);
         let access = Arc::clone(&self.asked.access).decide(Arc::clone(&self.options.user), action).await;
         match access.error.is_empty() {
             true => Ok(access.allowed),
@@ -201,8 +192,7 @@ impl Author<'_> {
             return Ok(());
         }
         let lines: BTreeSet<String> = compact(missing).iter().map(compact_string).collect();
-        let mut groups: Vec<String> = user.groups.iter().map(|group| go_quote(group)).collect();
-        groups.retain(|group| !group.is_empty());
+        let groups: Vec<String> = user.groups.iter().map(|group| go_quote(group)).collect();
         let mut message = format!(
             "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
             go_quote(&user.name),
@@ -257,14 +247,14 @@ fn everything() -> [PolicyRule; 2] {
 fn only_garbage_fields_differ(new: &Value, old: &Value) -> bool {
     // A namespace that is left out is the request's.
     const LEFT: [&str; 5] = ["ownerReferences", "finalizers", "selfLink", "managedFields", "namespace"];
+    fn counted(object: &Value, counts: fn(&str) -> bool) -> impl Iterator<Item = (&str, &Value)> {
+        object.as_object().into_iter().flat_map(Map::iter).filter(move |(key, _)| counts(key))
+    }
     let is_same = |new: &Value, old: &Value, counts: fn(&str) -> bool| {
-        let fields = |object: &Value| {
-            object.as_object().map_or(0, |map| map.iter().filter(|(key, _)| counts(key)).count())
-        };
-        let all = new.as_object().into_iter().flat_map(Map::iter).filter(|(key, _)| counts(key));
-        fields(new) == fields(old) && all.into_iter().all(|(key, value)| old.get(key) == Some(value))
+        counted(new, counts).count() == counted(old, counts).count()
+            && counted(new, counts).all(|(key, value)| old.get(key) == Some(value))
     };
-    let metadata = |object: &'_ Value| object.get("metadata").cloned().unwrap_or_default();
+    let metadata = |object| Value::get(object, "metadata").unwrap_or(&Value::Null);
     is_same(new, old, |key| key != "metadata")
-        && is_same(&metadata(new), &metadata(old), |key| !LEFT.contains(&key))
+        && is_same(metadata(new), metadata(old), |key| !LEFT.contains(&key))
 }

@@ -122,16 +122,10 @@ impl Dependent<'_> {
 
     fn deletion(&self) -> Result<Action, WriteError> {
         let spec = self.handle.spec().ok_or(WriteError::Gone)?;
-        Ok(Action::Resource {
-            verb: "delete".to_owned(),
-            group: spec.group.clone(),
-            resource: spec.names.plural.clone(),
-            subresource: self.target.subresource.map(|through| through.name().to_owned()).unwrap_or_default(),
-            namespace: self.target.namespace.unwrap_or_default().to_owned(),
-            name: self.new.name().to_owned(),
-            version: self.target.version.to_owned(),
-            selectors: Default::default(),
-        })
+        let part = self.target.subresource.map(|through| through.name().to_owned()).unwrap_or_default();
+        let deletion = ["delete", &spec.group, &spec.names.plural, &part];
+        let namespace = self.target.namespace.unwrap_or_default();
+        Ok(Action::on(deletion, namespace, self.new.name()).of_version(self.target.version))
     }
 
     /// The write of an owner's finalizers.
@@ -154,14 +148,5 @@ impl Dependent<'_> {
 }
 
 fn finalizers(group: &str, version: &str, resource: &str, namespace: &str, name: &str) -> Action {
-    Action::Resource {
-        verb: "update".to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        subresource: "finalizers".to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        version: version.to_owned(),
-        selectors: Default::default(),
-    }
+    Action::on(["update", group, resource, "finalizers"], namespace, name).of_version(version)
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kindom_actor_kit::back;
+use kindom_actor_kit::{back, dear};
+use kindom_api::field::go_quote;
 use kindom_api::{Value, json};
 use kindom_objects::review::Action;
 use kindom_objects::{PlanError, StoredObject, Subresource};
 
 use crate::admission::AskedAdmission;
+use crate::cost;
 use crate::driver::{Attempt, Step};
 use crate::error::WriteError;
 use crate::request::{Target, WriteOptions};
@@ -50,6 +52,7 @@ async fn may_act(
     asked: &AskedAdmission,
     options: &WriteOptions,
 ) -> Result<(), WriteError> {
+    dear(cost::parse(new.json().len() + old.json().len())).await?;
     let tree = |object: &StoredObject| json::parse_own(object.json()).unwrap_or_default();
     let (new_tree, old) = (tree(&new), tree(old));
     let signed = |of: &Value| {
@@ -64,21 +67,12 @@ async fn may_act(
     let signer = old.text_at(&["spec", "signerName"]);
     let domain = signer.split('/').next().unwrap_or_default();
     for name in [signer.to_owned(), format!("{domain}/*")] {
-        let action = Action::Resource {
-            verb: verb.to_owned(),
-            group: GROUP.to_owned(),
-            resource: "signers".to_owned(),
-            subresource: String::new(),
-            namespace: String::new(),
-            name,
-            version: "*".to_owned(),
-            selectors: Default::default(),
-        };
+        let action = Action::on([verb, GROUP, "signers", ""], "", &name);
         if Arc::clone(&asked.access).decide(Arc::clone(&options.user), action).await.allowed {
             return Ok(());
         }
     }
-    let quoted = kindom_api::field::go_quote(signer);
+    let quoted = go_quote(signer);
     let message = format!("user not permitted to {verb} requests with signerName {quoted}");
     Err(PlanError::Forbidden { name: new.name().to_owned(), message }.into())
 }

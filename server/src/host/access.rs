@@ -31,7 +31,8 @@ impl Verdict for Decision {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Allowed(reason) | Self::Denied(reason) | Self::NoOpinion(reason) => reason.len(),
+            Self::Allowed(reason) => reason.as_ref().map_or(0, |reason| reason.len()),
+            Self::Denied(reason) | Self::NoOpinion(reason) => reason.len(),
         }
     }
 }
@@ -51,7 +52,7 @@ impl Reviewer {
     /// The name of a question, and the lane of its user.
     fn key(&self, question: &AccessQuestion<'_>) -> (Key, u64) {
         let mut hash = self.reviews.hash();
-        let AccessQuestion { user, attributes, version, fields, labels } = question;
+        let AccessQuestion { user, attributes, version, fields, labels, wants_reason: _ } = question;
         let User { name, uid, groups, extra, by_proxy: _ } = user;
         hash.text(name).text(uid);
         texts(&mut hash, groups);
@@ -239,7 +240,7 @@ fn decision(answer: &Value) -> Result<Decision, String> {
     match (denied, allowed) {
         (true, true) => Err("webhook subject access review returned both allow and deny response".to_owned()),
         (true, false) => Ok(Decision::Denied(reason())),
-        (false, true) => Ok(Decision::Allowed(reason())),
+        (false, true) => Ok(Decision::Allowed(Some(reason()))),
         (false, false) => Ok(Decision::NoOpinion(reason())),
     }
 }
@@ -271,7 +272,8 @@ mod tests {
     fn asked(user: &User, attributes: Attributes<'_>, version: &str, fields: &str, labels: &str) -> String {
         let fields = FieldSelector::parse(fields).unwrap();
         let labels = LabelSelector::parse(labels).unwrap();
-        let review = review(&AccessQuestion { user, attributes, version, fields, labels });
+        let review =
+            review(&AccessQuestion { user, attributes, version, fields, labels, wants_reason: false });
         String::from_utf8(review.get("spec").unwrap().to_vec()).unwrap()
     }
 
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn only_a_clear_answer_allows() {
         let read = |status: &str| decision(&parse(format!(r#"{{"status":{status}}}"#).as_bytes()).unwrap());
-        assert_eq!(read(r#"{"allowed":true,"reason":"RBAC"}"#), Ok(Decision::Allowed("RBAC".into())));
+        assert_eq!(read(r#"{"allowed":true,"reason":"RBAC"}"#), Ok(Decision::Allowed(Some("RBAC".into()))));
         assert_eq!(read(r#"{"allowed":false,"reason":"no"}"#), Ok(Decision::NoOpinion("no".into())));
         assert_eq!(read("{}"), Ok(Decision::NoOpinion("".into())));
         assert_eq!(read(r#"{"denied":true,"reason":"no"}"#), Ok(Decision::Denied("no".into())));

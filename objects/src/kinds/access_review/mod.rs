@@ -125,7 +125,7 @@ fn ignored(spec: Option<&Value>) -> Vec<String> {
     found.into_iter().filter_map(|(field, how)| Some(line((field, how?)))).collect()
 }
 
-/// How much of a selector is ignored; `None` if nothing is.
+/// The measure in which a selector is ignored; `None` if nothing of it is.
 fn wrong(
     selector: Option<&Value>,
     whole: impl Fn(&str) -> bool,
