@@ -130,3 +130,63 @@ pub(crate) async fn metric(connection: &mut Connection, name: &str) -> Result<f6
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
     value.ok_or_else(|| LoadError::Missing(format!("/metrics has no {name}")))
 }
+
+/// The durations of a verb's requests to a resource, as the server has counted them: the upper end of each bucket, in seconds, and
+/// the requests up to there.
+pub(crate) async fn durations(
+    connection: &mut Connection,
+    verb: &str,
+    resource: &str,
+) -> Result<Vec<(f64, f64)>, LoadError> {
+    let text = connection.expect(&Ask::get("/metrics")).await?;
+    let text = String::from_utf8_lossy(&text);
+    let labels = [format!("verb=\"{verb}\""), format!("resource=\"{resource}\"")];
+    let buckets = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("apiserver_request_duration_seconds_bucket{")?;
+        let (found, count) = rest.rsplit_once("} ")?;
+        let end = found.split_once("le=\"")?.1.split('"').next()?;
+        let end = if end == "+Inf" { f64::INFINITY } else { end.parse().ok()? };
+        labels.iter().all(|label| found.contains(label.as_str())).then_some((end, count.parse().ok()?))
+    });
+    let buckets: Vec<(f64, f64)> = buckets.collect();
+    if buckets.is_empty() {
+        return Err(LoadError::Missing(format!("/metrics has no durations of {verb} {resource}")));
+    }
+    Ok(buckets)
+}
+
+/// The time in seconds within which such a part of the requests between two readings of [`durations`] were answered, interpolated in
+/// its bucket as Prometheus does; 0 if there were none.
+pub(crate) fn quantile_between(before: &[(f64, f64)], after: &[(f64, f64)], part: f64) -> f64 {
+    let counts: Vec<(f64, f64)> =
+        before.iter().zip(after).map(|(before, after)| (after.0, after.1 - before.1)).collect();
+    let wanted = counts.last().map_or(0.0, |last| last.1) * part;
+    let (mut from, mut below) = (0.0, 0.0);
+    for (end, up_to) in counts {
+        if up_to >= wanted && up_to > below {
+            return if end.is_finite() {
+                from + (end - from) * (wanted - below) / (up_to - below)
+            } else {
+                from
+            };
+        }
+        (from, below) = (end, up_to);
+    }
+    0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_within_their_bucket() {
+        let before = [(0.001, 10.0), (0.002, 10.0), (f64::INFINITY, 10.0)];
+        let after = [(0.001, 60.0), (0.002, 110.0), (f64::INFINITY, 110.0)];
+        assert!((quantile_between(&before, &after, 0.5) - 0.001).abs() < 1e-9);
+        assert!((quantile_between(&before, &after, 0.75) - 0.001_5).abs() < 1e-9);
+        let late = [(0.001, 10.0), (0.002, 10.0), (f64::INFINITY, 110.0)];
+        assert!((quantile_between(&before, &late, 0.99) - 0.002).abs() < 1e-9);
+        assert!(quantile_between(&before, &before, 0.99).abs() < 1e-9);
+    }
+}

@@ -82,6 +82,7 @@ mod operations;
 mod operators;
 mod ownership;
 mod pages;
+mod passage;
 mod plugins;
 mod projects;
 mod protobuf;

@@ -1,6 +1,6 @@
 //! A server in front of another one.
 
-use kindom_integration::{Client, Server, ServerOptions};
+use kindom_integration::{Client, Proxy, Server, ServerOptions};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
@@ -14,6 +14,8 @@ pub(super) struct Chain {
     _files: Files,
     pub(super) front: Server,
     pub(super) back: Server,
+    /// The addresses of both, which stay when they come back on other ports.
+    pub(super) doors: [Proxy; 2],
 }
 
 /// The authorities that a kubeconfig trusts, as a caBundle has them.
@@ -96,17 +98,24 @@ pub(super) fn scaled() -> Value {
 
 impl Chain {
     pub(super) async fn start() -> Self {
+        Self::start_with(ServerOptions::default(), &[]).await
+    }
+
+    /// Starts both: the server behind with these options, the one in front with these flags.
+    pub(super) async fn start_with(options: ServerOptions, flags: &[&str]) -> Self {
         let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
         files.write("proxies.crt", &proxies.certificate.pem());
-        let back = ServerOptions::default()
+        let back = options
             .args(&["--requestheader-client-ca-file", &files.arg("proxies.crt"), "-v"])
             .args(&["--requestheader-allowed-names", "front-proxy-client", "--tls-san", "back.default.svc"])
             .start()
             .await
             .unwrap();
         register(&back.client().unwrap(), &scaled()).await;
-        let front = front(&files, &proxies, &[("back", back.address().unwrap().port())]).await;
-        let chain = Self { _files: files, front, back };
+        let door = Proxy::start(&[back.address().unwrap()]).await.unwrap();
+        let front = front_with(&files, &proxies, &[("back", door.address().port())], flags).await;
+        let doors = [Proxy::start(&[front.address().unwrap()]).await.unwrap(), door];
+        let chain = Self { _files: files, front, back, doors };
         let service = api_service("example.com", "back", json!({"caBundle": authorities(&chain.back)}));
         let client = chain.front.client().unwrap();
         client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();

@@ -2,5 +2,5 @@
 
 mod chain;
 mod forwarding;
+mod full;
 mod sample;
-mod sessions;

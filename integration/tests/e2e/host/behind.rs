@@ -3,6 +3,7 @@
 use kindom_integration::{Caller, Client, Host, Proxy, Server, ServerOptions, tools};
 use serde_json::Value;
 
+use crate::passage::Passage;
 use crate::sessions;
 use crate::support::{AGGREGATED, eventually, until};
 
@@ -112,6 +113,31 @@ impl sessions::Front for Behind {
 
     async fn publish(&self) {
         Self::publish(self).await;
+    }
+}
+
+impl Passage for Behind {
+    fn back(&self) -> &Server {
+        &self.server
+    }
+
+    fn through(&self, http2: bool) -> Client {
+        self.host.client("kubernetes-admin", Some("system:masters"), http2).unwrap()
+    }
+
+    fn scratch(&self) -> &std::path::Path {
+        self.host.scratch()
+    }
+
+    async fn fell_back(&mut self) {
+        self.server.kill9().unwrap();
+        self.server.restart().await.unwrap();
+        self.front.aim(&[self.server.address().unwrap()]);
+    }
+
+    async fn fell_front(&mut self) {
+        self.host.kill9().unwrap();
+        self.host.restart().await.unwrap();
     }
 }
 
