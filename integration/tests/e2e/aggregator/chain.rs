@@ -98,11 +98,17 @@ pub(super) fn scaled() -> Value {
 
 impl Chain {
     pub(super) async fn start() -> Self {
-        Self::start_with(ServerOptions::default(), &[]).await
+        let chain = Self::without_types(ServerOptions::default(), &[]).await;
+        register(&chain.back.client().unwrap(), &scaled()).await;
+        let service = api_service("example.com", "back", json!({"caBundle": authorities(&chain.back)}));
+        let client = chain.front.client().unwrap();
+        client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
+        available(&client, "v1.example.com", "True", "Passed").await;
+        chain
     }
 
     /// Starts both: the server behind with these options, the one in front with these flags.
-    pub(super) async fn start_with(options: ServerOptions, flags: &[&str]) -> Self {
+    pub(super) async fn without_types(options: ServerOptions, flags: &[&str]) -> Self {
         let (files, proxies) = (Files::new(), Authority::new("front-proxy-ca"));
         files.write("proxies.crt", &proxies.certificate.pem());
         let back = options
@@ -111,15 +117,9 @@ impl Chain {
             .start()
             .await
             .unwrap();
-        register(&back.client().unwrap(), &scaled()).await;
         let door = Proxy::start(&[back.address().unwrap()]).await.unwrap();
         let front = front_with(&files, &proxies, &[("back", door.address().port())], flags).await;
         let doors = [Proxy::start(&[front.address().unwrap()]).await.unwrap(), door];
-        let chain = Self { _files: files, front, back, doors };
-        let service = api_service("example.com", "back", json!({"caBundle": authorities(&chain.back)}));
-        let client = chain.front.client().unwrap();
-        client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
-        available(&client, "v1.example.com", "True", "Passed").await;
-        chain
+        Self { _files: files, front, back, doors }
     }
 }

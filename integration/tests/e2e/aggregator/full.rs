@@ -80,7 +80,7 @@ async fn an_operator_of_controller_runtime_works_through_the_aggregator() {
     if !full() {
         return;
     }
-    let mut chain = Chain::start_with(ServerOptions::default(), WORKLOADS).await;
+    let mut chain = Chain::without_types(ServerOptions::default(), WORKLOADS).await;
     with_widgets(&chain).await;
     operator_works(&mut chain).await;
 }
@@ -91,7 +91,7 @@ async fn helm_manages_objects_through_the_aggregator() {
     if !full() {
         return;
     }
-    let chain = Chain::start_with(ServerOptions::default(), WORKLOADS).await;
+    let chain = Chain::without_types(ServerOptions::default(), WORKLOADS).await;
     with_widgets(&chain).await;
     secrets::helm(&chain.caller(), chain.scratch(), None).await;
 }
@@ -101,5 +101,5 @@ async fn nothing_is_lost_whatever_falls() {
     if !full() {
         return;
     }
-    nothing_is_lost(&mut Chain::start_with(ServerOptions::default().chaos(), &[]).await).await;
+    nothing_is_lost(&mut Chain::without_types(ServerOptions::default().chaos(), &[]).await).await;
 }
