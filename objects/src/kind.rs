@@ -1,5 +1,6 @@
 //! A kind: its names, versions and storage prefix at one revision of its registration, and the rules of its objects' life.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -472,6 +473,9 @@ fn built_in_prefix(group: &str, plural: &str) -> String {
     format!("/registry/{path}/")
 }
 
+/// The value that a program's rules have read from an object, in the program's type. Reading it costs more than most rules.
+pub type ReadValue = Box<dyn Any>;
+
 /// The inputs of a rule.
 pub struct RuleContext<'a> {
     /// The type.
@@ -709,6 +713,11 @@ pub trait Strategy: Send + Sync {
     /// The errors in a new object, its metadata included.
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
 
+    /// As [`validate`](Self::validate), with the value that a program's rules have read from the object, if any.
+    fn validate_read(&self, cx: &RuleContext<'_>, object: &Value) -> (ErrorList, Option<ReadValue>) {
+        (self.validate(cx, object), None)
+    }
+
     /// Sets the server's fields on update, and keeps those that a client may not change.
     fn prepare_for_update(&self, _cx: &RuleContext<'_>, _object: &mut Value, _old: &Value) {}
 
@@ -728,6 +737,11 @@ pub trait Strategy: Send + Sync {
         if let Some(declared) = cx.declared() {
             declared.declaration().shape.forget_empty(object);
         }
+    }
+
+    /// As [`canonicalize`](Self::canonicalize), with the value that [`validate_read`](Self::validate_read) has read from this object.
+    fn canonicalize_read(&self, cx: &RuleContext<'_>, object: &mut Value, _read: Option<ReadValue>) {
+        self.canonicalize(cx, object);
     }
 
     /// Brings a valid object that replaces another into the form that is stored.

@@ -49,7 +49,7 @@ pub use conversion::{Conversion, Convert, Faces};
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use holdings::{Allocation, Holdings, HoldingsChange};
-pub use kind::{BuiltInVersion, Deletion, NeedsEmpty, RuleContext, Strategy, TypeSpec};
+pub use kind::{BuiltInVersion, Deletion, NeedsEmpty, ReadValue, RuleContext, Strategy, TypeSpec};
 pub use kindom_managed_fields::ConvertError;
 pub use kinds::CustomObjects;
 pub use managed::{SERVER, manage_status};

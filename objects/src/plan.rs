@@ -205,7 +205,7 @@ pub fn create(
     take_forms(cx, &mut object);
     let Prepared { name, mut object, with_revision } = prepare_create(cx, input, object)?;
     cx.passed(Stage::Prepare, Some(&object));
-    let mut errors = cx.spec.strategy.validate(cx, &object);
+    let (mut errors, read) = cx.spec.strategy.validate_read(cx, &object);
     say_once(cx, &mut errors);
     invalid(&name, errors)?;
     if with_revision {
@@ -213,7 +213,7 @@ pub fn create(
         return Err(PlanError::Internal("resourceVersion should not be set on objects to be created".into()));
     }
     cx.passed(Stage::Validate, None);
-    cx.spec.strategy.canonicalize(cx, &mut object);
+    cx.spec.strategy.canonicalize_read(cx, &mut object, read);
     cx.passed(Stage::Canonicalize, Some(&object));
     let judged = cx.spec.strategy.judge(cx, &object, None);
     judged.map_err(|message| PlanError::Forbidden { name: name.clone(), message })?;

@@ -11,7 +11,7 @@ use kindom_api::field::ErrorList;
 
 use super::custom::{CustomObjects, recount_generation};
 use crate::confinement::is_of_part;
-use crate::{Convert, RuleContext, Strategy, Subresource};
+use crate::{Convert, ReadValue, RuleContext, Strategy, Subresource};
 
 /// The rules that a program has for a kind. Objects are in the version of the request, with their `apiVersion` and `kind`. They change
 /// neither these nor names, uid and the rest of `metadata` that is the server's.
@@ -27,8 +27,8 @@ pub trait Hooks: Send + Sync {
     /// Sets what only the server sets in a changed object, and keeps what a client may not change (B-34).
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value);
 
-    /// The errors in a new object that its schema accepts (B-28, B-29).
-    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList;
+    /// The errors in a new object that its schema accepts (B-28, B-29), and the value that was read from it.
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> (ErrorList, Option<ReadValue>);
 
     /// The errors in an object that replaces another, and in the change (B-33); the schema accepts both. Errors that the old one had
     /// already are let through, to `warnings`, as a schema's are (KEP-4008). Of a write to `/status` only the change is judged:
@@ -41,8 +41,8 @@ pub trait Hooks: Send + Sync {
         warnings: &mut Vec<String>,
     ) -> ErrorList;
 
-    /// Brings a valid object into the form that is stored and shown (B-30).
-    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value);
+    /// Brings a valid object into the form that is stored and shown (B-30). `read` is the value in it, where that was read before.
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value, read: Option<ReadValue>);
 }
 
 /// The objects of a registered type with hooks.
@@ -109,8 +109,12 @@ impl Strategy for TypedObjects {
     }
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+        self.validate_read(cx, object).0
+    }
+
+    fn validate_read(&self, cx: &RuleContext<'_>, object: &Value) -> (ErrorList, Option<ReadValue>) {
         let errors = CustomObjects.validate(cx, object);
-        if errors.is_empty() { self.hooks.validate(cx, object) } else { errors }
+        if errors.is_empty() { self.hooks.validate(cx, object) } else { (errors, None) }
     }
 
     fn prepare_for_update(&self, cx: &RuleContext<'_>, object: &mut Value, old: &Value) {
@@ -132,7 +136,11 @@ impl Strategy for TypedObjects {
     }
 
     fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        self.hooks.canonicalize(cx, object);
+        self.canonicalize_read(cx, object, None);
+    }
+
+    fn canonicalize_read(&self, cx: &RuleContext<'_>, object: &mut Value, read: Option<ReadValue>) {
+        self.hooks.canonicalize(cx, object, read);
         CustomObjects.canonicalize(cx, object);
     }
 

@@ -1,6 +1,6 @@
 //! The versions of a kind, as forms of the value that hooks see.
 
-use std::any::TypeId;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kindom_api::json::TypeError;
@@ -14,8 +14,8 @@ use super::read::read;
 use super::strategy::{Strategy, Version};
 use crate::BoxError;
 
-/// Changes a tree as a hook changes the hub in it.
-type Change<H> = fn(&mut Value, &mut dyn FnMut(&mut H));
+/// Changes a tree as a hook changes the hub in it, which may have been read before.
+type Change<H> = fn(&mut Value, Option<H>, &mut dyn FnMut(&mut H));
 
 /// One version, as a form of the hub `H`.
 pub(super) struct Form<H> {
@@ -51,9 +51,10 @@ impl<H: Strategy> Form<H> {
         (self.read)(tree)
     }
 
-    /// Changes a tree as `hook` changes the value in it. A tree that holds no such value stays as it is: validation refuses it.
-    pub(super) fn change(&self, tree: &mut Value, mut hook: impl FnMut(&mut H)) {
-        (self.change)(tree, &mut hook);
+    /// Changes a tree as `hook` changes the value in it, which may have been read before. A tree that holds no such value stays as it
+    /// is: validation refuses it.
+    pub(super) fn change(&self, tree: &mut Value, read: Option<H>, mut hook: impl FnMut(&mut H)) {
+        (self.change)(tree, read, &mut hook);
     }
 
     /// Fills in this version's defaults (B-24).
@@ -71,18 +72,25 @@ fn change<V: Version>(tree: &mut Value, hook: impl FnOnce(&mut V)) {
 }
 
 /// Changes a tree as `hook` changes the hub of the version's value in it.
-fn change_hub<H: Strategy, V: Version + Into<H> + From<H>>(tree: &mut Value, hook: &mut dyn FnMut(&mut H)) {
-    let Ok(value) = read::<V>(tree) else { return };
-    let (before, mut hub) = if TypeId::of::<H>() == TypeId::of::<V>() {
-        (text(&value), value.into())
-    } else {
-        // What does not survive the way there and back is no change of the hook's.
-        let hub: H = value.into();
-        (text(&V::from(hub.clone())), hub)
-    };
-    let Ok(before) = before else { return };
+fn change_hub<H: Strategy, V: Version + Into<H> + From<H>>(
+    tree: &mut Value,
+    read_before: Option<H>,
+    hook: &mut dyn FnMut(&mut H),
+) {
+    let hub = read_before.map_or_else(|| read::<V>(tree).map(Into::into), Ok);
+    let Ok(mut hub) = hub else { return };
+    // What does not survive the way from the hub to the version is no change of the hook's.
+    let Ok(before) = text_in::<H, V>(&hub) else { return };
     hook(&mut hub);
     carry(tree, &before, &V::from(hub));
+}
+
+/// A hub as JSON of a version.
+fn text_in<H: Strategy, V: Version + From<H>>(hub: &H) -> serde_json::Result<Vec<u8>> {
+    match (hub as &dyn Any).downcast_ref::<V>() {
+        Some(value) => text(value),
+        None => text(&V::from(hub.clone())),
+    }
 }
 
 /// A value as JSON: most take less than the room that there is at first.

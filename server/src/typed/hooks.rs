@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
-use kindom_objects::RuleContext;
 use kindom_objects::kinds::typed::Hooks;
+use kindom_objects::{ReadValue, RuleContext};
 
 use super::absent::{Absent, Hook};
 use super::form::{Form, Forms};
@@ -41,8 +41,20 @@ impl<H: Strategy> Rules<H> {
 
     /// Changes a tree by a hook, unless the type has none.
     fn change(&self, cx: &RuleContext<'_>, hook: Hook, tree: &mut Value, call: impl FnMut(&mut H)) {
+        self.change_read(cx, hook, tree, None, call);
+    }
+
+    /// The same, with the value in the tree where it was read before.
+    fn change_read(
+        &self,
+        cx: &RuleContext<'_>,
+        hook: Hook,
+        tree: &mut Value,
+        read: Option<H>,
+        call: impl FnMut(&mut H),
+    ) {
         if let Some(form) = self.form(cx) {
-            self.absent.unless::<H>(hook, || form.change(tree, call));
+            self.absent.unless::<H>(hook, || form.change(tree, read, call));
         }
     }
 }
@@ -68,11 +80,11 @@ impl<H: Strategy> Hooks for Rules<H> {
         });
     }
 
-    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> ErrorList {
+    fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> (ErrorList, Option<ReadValue>) {
         match self.accepted(cx, object) {
-            Ok(Some(object)) => object.validate(&Context::new(cx)).into_list(),
-            Ok(None) => ErrorList::new(),
-            Err(errors) => errors,
+            Ok(Some(object)) => (object.validate(&Context::new(cx)).into_list(), Some(Box::new(object))),
+            Ok(None) => (ErrorList::new(), None),
+            Err(errors) => (errors, None),
         }
     }
 
@@ -118,7 +130,8 @@ impl<H: Strategy> Hooks for Rules<H> {
         errors
     }
 
-    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value) {
-        self.change(cx, Hook::Canonicalize, object, H::canonicalize);
+    fn canonicalize(&self, cx: &RuleContext<'_>, object: &mut Value, read: Option<ReadValue>) {
+        let read = read.and_then(|read| read.downcast().ok()).map(|read| *read);
+        self.change_read(cx, Hook::Canonicalize, object, read, H::canonicalize);
     }
 }

@@ -169,7 +169,7 @@ impl<H: Strategy> SubresourceRequest<H> {
             check_uid(cx, target.namespace, name, &self.uid, stored.text_at(&["metadata", "uid"]))?;
             let mut object = stored.clone();
             let mut outcome = Ok(());
-            form.change(&mut object, |object| outcome = change(object));
+            form.change(&mut object, None, |object| outcome = change(object));
             outcome.map_err(|SubresourceError(error)| match error {
                 HandlerError::Refused(refusal) => PlanError::Caller(Refusal::new(refusal)),
                 HandlerError::Write(error) => PlanError::Internal(error.to_string()),
