@@ -1,7 +1,7 @@
 //! A host: a real kube-apiserver with its aggregation layer, RBAC and an audit log, on an etcd of its own.
 //!
-//! It is upstream's own program, which `./test` builds from `integration/kube-apiserver`. No controller manager and no node
-//! runs beside it.
+//! It is upstream's own program, which `./test` builds from `integration/kube-apiserver`. No node runs beside it, and no controller
+//! but the garbage collector where a test starts it.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -329,6 +329,26 @@ impl Host {
     /// As [`Host::caller`].
     pub fn admin_caller(&self) -> Result<Caller, HarnessError> {
         self.caller("kubernetes-admin", Some(MASTERS))
+    }
+
+    /// Starts upstream's garbage collector for the host; none, and the test is counted as skipped, where there is no Go to build it.
+    /// Dropping it kills it.
+    ///
+    /// # Errors
+    /// It was not built, or cannot be started.
+    pub fn collector(&self) -> Result<Option<tokio::process::Child>, HarnessError> {
+        let Some(program) = tools::built("kube-controller-manager")? else { return Ok(None) };
+        let kubeconfig = self.admin_caller()?.kubeconfig().to_owned();
+        let log = File::create(self.path("controllers.log")).map_err(HarnessError::io("a log"))?;
+        let started = tokio::process::Command::new(program)
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .args(["--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn();
+        started.map(Some).map_err(HarnessError::io("kube-controller-manager"))
     }
 
     /// Kills kube-apiserver, not its etcd, as `kill -9` does, and waits until it is gone.

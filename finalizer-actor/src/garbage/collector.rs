@@ -38,7 +38,8 @@ const ORPHANS_AT_ONCE: usize = 16;
 static MARKS: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["ownerReferences", FOREGROUND, ORPHAN].map(Finder::new));
 
-/// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces.
+/// Starts the loop, as the actor `garbage-collector`, with the types of events and of namespaces. `is_fronted` says that another
+/// API server may forward requests: objects of built-in kinds are those of that server, as far as its clients know.
 ///
 /// # Errors
 /// [`StartError`]
@@ -46,17 +47,18 @@ pub fn start(
     registry: &RegistryHandle,
     events: &ResourceHandle,
     namespaces: &ResourceHandle,
+    is_fronted: bool,
     object_bytes_max: usize,
 ) -> Result<Reconciler, StartError> {
     let deps = registry.deps();
-    let (events, namespaces) = (events.clone(), namespaces.clone());
-    let collector = Collector { registry: registry.clone(), events, namespaces, object_bytes_max };
+    let (registry, events, namespaces) = (registry.clone(), events.clone(), namespaces.clone());
+    let collector = Collector { registry, events, namespaces, is_fronted, object_bytes_max };
     let arbiter = deps.arbiters.place("garbage-collector");
     deps.supervisor.reconcile(
         "garbage-collector",
         &arbiter,
         Policy::default(),
-        registry.changes(),
+        collector.registry.changes(),
         move |changes| collector.clone().run(changes),
     )
 }
@@ -66,6 +68,7 @@ pub(super) struct Collector {
     pub(super) registry: RegistryHandle,
     pub(super) events: ResourceHandle,
     pub(super) namespaces: ResourceHandle,
+    pub(super) is_fronted: bool,
     object_bytes_max: usize,
 }
 

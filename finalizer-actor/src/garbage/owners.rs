@@ -57,6 +57,10 @@ impl Collector {
             let namespace = object.namespace().filter(|_| namespaced(spec.scope));
             let key = spec.storage_key(&TypeSpec::object_key(namespace, &owner.name));
             let standing = self.standing(owner, &key).await?;
+            // It may be in the server in front, which has the same kind.
+            if standing == Standing::Absent && self.is_fronted && spec.registration.is_none() {
+                return Err(Trouble::Unknown);
+            }
             if standing == Standing::Absent && namespace.is_some() {
                 elsewhere.get_or_insert((owner, handle));
             }

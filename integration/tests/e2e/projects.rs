@@ -497,9 +497,50 @@ async fn behind_a_cluster(project: &Project) {
     let (namespace, name) = lease.split_once('/').unwrap();
     let lease = ["get", "lease", name, "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}"];
     assert_ne!(admin.kubectl(&lease).await.unwrap(), "", "it acts, so it holds its lease");
+    if kindom_integration::full() {
+        collected_by_the_host(&host).await;
+    }
     signal("-TERM", &manager.id().unwrap().to_string()).await;
     assert!(succeeds(&mut manager).await);
     assert_eq!(admin.kubectl(&lease).await.unwrap(), "", "its successor need not wait");
+}
+
+/// B-43: the host's collector, upstream's own program, follows owners from the host's objects to the server's and back.
+async fn collected_by_the_host(host: &Host) {
+    let Some(_collector) = host.collector().unwrap() else { return };
+    let admin = host.admin_caller().unwrap();
+    let owned = |manifest: &Value, owner: &Value| {
+        let mut owned = manifest.clone();
+        owned["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": owner["apiVersion"], "kind": owner["kind"],
+            "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+        }]);
+        owned
+    };
+    let create = async |manifest: &Value| -> Value {
+        let created = admin.kubectl_with(&["create", "-o", "json", "-f", "-"], &manifest.to_string()).await;
+        serde_json::from_str(&created.unwrap().success().unwrap()).unwrap()
+    };
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let sloop = |name: &str| json!({"apiVersion": "sails.example.com/v1beta1", "kind": "Sloop", "metadata": {"name": name}, "spec": {"hull": "oak"}});
+    // A map owns a boat, which owns a map.
+    let harbour = create(&map("harbour")).await;
+    let boat = create(&owned(&sloop("boat"), &harbour)).await;
+    create(&owned(&map("cargo"), &boat)).await;
+    admin.kubectl(&["delete", "configmap", "harbour"]).await.unwrap();
+    let gone = ["wait", "--for=delete", "--timeout=180s", "sloop/boat", "configmap/cargo"];
+    admin.kubectl(&gone).await.unwrap();
+    // In the foreground the owner goes last, and an orphan stays.
+    let boat = create(&sloop("boat")).await;
+    create(&owned(&map("cargo"), &boat)).await;
+    admin.kubectl(&["delete", "sloop", "boat", "--cascade=foreground", "--timeout=180s"]).await.unwrap();
+    let left = ["get", "configmap", "cargo", "--ignore-not-found", "-o", "name"];
+    assert_eq!(admin.kubectl(&left).await.unwrap(), "");
+    let boat = create(&sloop("boat")).await;
+    create(&owned(&map("cargo"), &boat)).await;
+    admin.kubectl(&["delete", "sloop", "boat", "--cascade=orphan", "--timeout=180s"]).await.unwrap();
+    let owners = ["get", "configmap", "cargo", "-o", "jsonpath={.metadata.ownerReferences}"];
+    assert_eq!(admin.kubectl(&owners).await.unwrap(), "");
 }
 
 /// A kubeconfig with a token in the place of the client's certificate.

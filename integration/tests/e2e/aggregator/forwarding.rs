@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::chain::{Chain, SERVICES, api_service, authorities, available, front, front_with, scaled};
 use crate::authority::{Authority, Files};
-use crate::support::{AGGREGATED, crd, eventually, object, register};
+use crate::support::{AGGREGATED, crd, eventually, object, register, until_gone};
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
@@ -626,4 +626,35 @@ async fn many_api_services_hold_up_no_type() {
         client.post(SERVICES, &service).await.unwrap().expect_status(201).unwrap();
         available(&client, "v1.a.example.org", "False", "TooManyAPIServices").await;
     }
+}
+
+/// An object behind may name an owner in front, of a kind that both servers have. Its end is seen by neither, so it stays.
+#[tokio::test]
+async fn what_is_owned_by_an_object_in_front_stays() {
+    let chain = Chain::start().await;
+    let (front, back) = (chain.front.client().unwrap(), chain.back.client().unwrap());
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
+    let uid_of = |answer: Answer| answer.expect_status(201).unwrap().at("/metadata/uid");
+    let in_front = uid_of(front.post(maps, &map).await.unwrap());
+    let behind = uid_of(back.post(maps, &map).await.unwrap());
+    let owned = |name: &str, api_version: &str, kind: &str, uid: &Value| {
+        let mut widget = object("example.com", "Widget", name, json!({}));
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "one", "uid": uid});
+        widget["metadata"]["ownerReferences"] = json!([owner]);
+        widget
+    };
+    let widgets = [
+        owned("kept", "v1", "ConfigMap", &in_front),
+        owned("follows", "v1", "ConfigMap", &behind),
+        // Widgets are only here: this owner never was.
+        owned("orphan", "example.com/v1", "Widget", &json!("never")),
+    ];
+    for widget in &widgets {
+        front.post(WIDGETS, widget).await.unwrap().expect_status(201).unwrap();
+    }
+    until_gone(&front, WIDGETS, "orphan").await;
+    back.delete(&format!("{maps}/one")).await.unwrap().expect_status(200).unwrap();
+    until_gone(&front, WIDGETS, "follows").await;
+    front.get(&format!("{WIDGETS}/kept")).await.unwrap().expect_status(200).unwrap();
 }
