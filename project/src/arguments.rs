@@ -236,6 +236,9 @@ pub struct BuildContainer {
     /// The platform, as `rustc --print target-list` names it; by default this machine's.
     #[arg(long, value_name = "TRIPLE")]
     pub(crate) target: Option<String>,
+    /// Pushes the image to the registry in its name, with the credentials of `docker login` or `podman login`.
+    #[arg(long)]
+    pub(crate) push: bool,
     /// A label of the image; any number of times.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) labels: Vec<(String, String)>,

@@ -412,6 +412,45 @@ async fn packed(project: &Project) {
     user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
     signal("-TERM", &pid.to_string()).await;
     assert!(succeeds(&mut server).await);
+    pushed(project).await;
+}
+
+/// B-47: a registry takes the image from who has credentials, and another program finds it there.
+async fn pushed(project: &Project) {
+    let Some(registry) = tools::built("registry").unwrap() else { return };
+    let mut registry = Command::new(registry);
+    registry.envs([("REGISTRY_USER", "captain"), ("REGISTRY_PASSWORD", "aye")]);
+    let mut registry = registry.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(registry.stdout.take().unwrap()).lines();
+    let address = lines.next_line().await.unwrap().unwrap();
+    let image = format!("{address}/fleet/yard:v1");
+    let push = async |docker: &Path| {
+        let mut build = project.command(&format!("build container --image {image} --push"));
+        output(build.env("CARGO_TARGET_DIR", target()).env("DOCKER_CONFIG", docker)).await
+    };
+    let docker = tempfile::tempdir().unwrap();
+    let refused = push(docker.path()).await;
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains(&format!("docker login {address}")), "{why}");
+    // `captain:aye`
+    let config = json!({"auths": {address.as_str(): {"auth": "Y2FwdGFpbjpheWU="}}});
+    std::fs::write(docker.path().join("config.json"), config.to_string()).unwrap();
+    let mut digests = Vec::new();
+    // The second time everything is there.
+    for _ in 0..2 {
+        let done = push(docker.path()).await;
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let text = String::from_utf8(done.stdout).unwrap();
+        let (_, digest) = text.lines().last().unwrap().split_once(&format!("pushed {image}@")).unwrap();
+        digests.push(digest.to_owned());
+    }
+    let mut inspect = Command::new("skopeo");
+    inspect.args(["inspect", "--tls-verify=false", "--creds=captain:aye", &format!("docker://{image}")]);
+    let found = output(&mut inspect).await;
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!((&found["Digest"], &found["Os"]), (&json!(digests[0]), &json!("linux")));
+    assert_eq!(digests[0], digests[1]);
 }
 
 /// A program of a pod, started by hand.

@@ -47,8 +47,8 @@ impl Image {
         &self.reference
     }
 
-    /// The layout, a tar.
-    pub(super) fn layout(&self) -> Vec<u8> {
+    /// The documents of the image.
+    pub(super) fn pack(&self) -> Packed {
         let files = self.programs.iter().map(|(name, executable)| (*name, 0o755, executable.as_slice()));
         let plain = archive(&[], files);
         let layer = Blob::new(LAYER, compressed(&plain));
@@ -59,8 +59,12 @@ impl Image {
             "config": config.descriptor(),
             "layers": [layer.descriptor()],
         });
-        let manifest = Blob::new(MANIFEST, bytes(&manifest));
-        let mut entry = manifest.descriptor();
+        Packed { manifest: Blob::new(MANIFEST, bytes(&manifest)), layer, config }
+    }
+
+    /// The layout of a packed image, a tar.
+    pub(super) fn layout(&self, packed: &Packed) -> Vec<u8> {
+        let mut entry = packed.manifest.descriptor();
         if let Some(entry) = entry.as_object_mut() {
             let platform = json!({ "architecture": self.architecture, "os": "linux" });
             // The first is what skopeo and podman ask for, the other what containerd loads the image as.
@@ -79,10 +83,13 @@ impl Image {
             ("oci-layout".to_owned(), bytes(&json!({ "imageLayoutVersion": "1.0.0" }))),
             ("index.json".to_owned(), bytes(&index)),
         ];
-        let mut blobs =
-            [layer, config, manifest].map(|blob| (format!("blobs/sha256/{}", blob.digest), blob.content));
+        let blobs = [&packed.layer, &packed.config, &packed.manifest];
+        let mut blobs = blobs.map(|blob| (format!("blobs/sha256/{}", blob.digest), &blob.content));
         blobs.sort();
-        let files = documents.iter().chain(&blobs);
+        let files = documents
+            .iter()
+            .map(|(name, content)| (name, content))
+            .chain(blobs.iter().map(|(name, content)| (name, *content)));
         let files = files.map(|(name, content)| (name.as_str(), 0o644, content.as_slice()));
         archive(&["blobs/", "blobs/sha256/"], files)
     }
@@ -104,11 +111,18 @@ impl Image {
     }
 }
 
+/// The three files of an image.
+pub(super) struct Packed {
+    pub(super) layer: Blob,
+    pub(super) config: Blob,
+    pub(super) manifest: Blob,
+}
+
 /// A file that is called by its content.
-struct Blob {
+pub(super) struct Blob {
     media_type: &'static str,
     digest: String,
-    content: Vec<u8>,
+    pub(super) content: Vec<u8>,
 }
 
 impl Blob {
@@ -116,10 +130,19 @@ impl Blob {
         Self { media_type, digest: digest(&content), content }
     }
 
+    /// `sha256:…`
+    pub(super) fn digest(&self) -> String {
+        format!("sha256:{}", self.digest)
+    }
+
+    pub(super) fn media_type(&self) -> &'static str {
+        self.media_type
+    }
+
     fn descriptor(&self) -> Value {
         json!({
             "mediaType": self.media_type,
-            "digest": format!("sha256:{}", self.digest),
+            "digest": self.digest(),
             "size": self.content.len(),
         })
     }
@@ -179,7 +202,7 @@ mod tests {
         let mut image = Image::new(reference, "amd64", &labels);
         image.add("apiserver", b"first".to_vec());
         image.add("controller-manager", vec![7; 100_000]);
-        image.layout()
+        image.layout(&image.pack())
     }
 
     fn files(tar: &[u8]) -> BTreeMap<String, (u32, Vec<u8>)> {

@@ -16,6 +16,7 @@ use crate::reference::Reference;
 use crate::report::report;
 
 mod image;
+mod push;
 
 use image::Image;
 
@@ -45,8 +46,14 @@ pub(crate) fn run(folder: &Path, options: &BuildContainer, out: &mut dyn Write) 
     for (name, executable) in build(folder, &programs, &target)? {
         image.add(name, executable);
     }
-    write(folder, &options.output, &image.layout())?;
-    report(out, &format!("{}: {}", options.output.display(), image.reference()))
+    let packed = image.pack();
+    write(folder, &options.output, &image.layout(&packed))?;
+    report(out, &format!("{}: {}", options.output.display(), image.reference()))?;
+    if options.push {
+        push::push(image.reference(), &packed)?;
+        report(out, &format!("pushed {}@{}", image.reference(), packed.manifest.digest()))?;
+    }
+    Ok(())
 }
 
 /// The platform that programs are built for unless another one is asked for.
