@@ -162,9 +162,12 @@ mod tests {
     /// `captain:aye`
     const LOGIN: &str = "Y2FwdGFpbjpheWU=";
 
-    /// A registry that keeps what it was sent: the method, the path and the content of each request.
+    /// The method, the path and the content of a request.
+    type Sent = (String, String, Vec<u8>);
+
+    /// A registry that keeps what it was sent.
     #[derive(Clone, Default)]
-    struct Registry(Arc<Mutex<Vec<(String, String, Vec<u8>)>>>);
+    struct Registry(Arc<Mutex<Vec<Sent>>>);
 
     impl Registry {
         /// Serves on a free port, and returns its address.
@@ -292,7 +295,8 @@ mod tests {
             (r#"{"credsStore": "kindom-has-none"}"#.to_owned(), "Unable to communicate"),
         ] {
             std::fs::write(&file, text).unwrap();
-            let refused = push_to(&reference, &packed, &[file.clone()]).await.unwrap_err().to_string();
+            let refused =
+                push_to(&reference, &packed, std::slice::from_ref(&file)).await.unwrap_err().to_string();
             assert!(refused.contains(why) && refused.contains("config.json"), "{refused}");
         }
         let unreadable = push_to(&reference, &packed, &[folder.path().join("config.json/x")]).await;
