@@ -314,11 +314,11 @@ pub struct HostMetrics {
     pub access: ReviewMetrics,
 }
 
-/// The buckets for request durations, in seconds: kube-apiserver's, which begin at 5 ms, and shorter ones, as most requests take less
-/// than its first.
-const DURATION_BUCKETS: [f64; 22] = [
+/// The buckets for request durations, in seconds: kube-apiserver's, which begin at 5 ms (apiserver `pkg/endpoints/metrics`), and shorter
+/// ones, as most requests take less than its first.
+const DURATION_BUCKETS: [f64; 29] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0,
-    1.5, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0,
+    1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
 /// kube-apiserver's buckets for the remaining validity of a client's certificate, in seconds (apiserver

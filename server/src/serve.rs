@@ -361,9 +361,8 @@ async fn serving(
     // A host's own collector looks after what it shows of this server.
     let runs_collector = runs(&options.controllers, GARBAGE_COLLECTOR);
     if options.enable_garbage_collector && runs_collector && hosts.authorization.is_none() {
-        // One that forwards requests itself has the flag for its own backends (`extension-apiserver-authentication`).
-        let is_fronted = options.front_proxies.requestheader_client_ca_file.is_some()
-            && options.aggregator.proxy_client_cert_file.is_none();
+        // A server in front has the flag for those behind it (`extension-apiserver-authentication`).
+        let is_fronted = options.front_proxies.requestheader_client_ca_file.is_some() && aggregator.is_none();
         garbage::start(&registry, &events, &namespaces, is_fronted, options.max_object_bytes)?;
     }
     let quotas = match profile {

@@ -26,11 +26,10 @@ impl Collector {
         of: &ResourceHandle,
         gone: &[Uid],
     ) -> Result<Option<Vec<(Uid, Standing)>>, Trouble> {
+        let ended: HashSet<&str> = gone.iter().map(|uid| &**uid).collect();
         // An owner of a namespaced kind is none of an object at cluster scope, gone or not.
-        let gone: HashSet<&str> = match object.namespace() {
-            Some(_) => gone.iter().map(|uid| &**uid).collect(),
-            None => HashSet::new(),
-        };
+        let nothing = HashSet::new();
+        let gone = if object.namespace().is_some() { &ended } else { &nothing };
         let is_left = |owner: &&Owner| !gone.contains(&*owner.uid);
         if owners.iter().any(|owner| is_left(&owner)) && !self.storage().is_local() {
             // What is a kind here may be another one by now.
@@ -56,10 +55,10 @@ impl Collector {
         for (owner, handle, spec) in left.into_values() {
             let namespace = object.namespace().filter(|_| namespaced(spec.scope));
             let key = spec.storage_key(&TypeSpec::object_key(namespace, &owner.name));
-            let standing = self.standing(owner, &key).await?;
-            // It may be in the server in front, which has the same kind.
-            if standing == Standing::Absent && self.is_fronted && spec.registration.is_none() {
-                return Err(Trouble::Unknown);
+            let mut standing = self.standing(owner, &key).await?;
+            if standing == Standing::Absent && self.may_be_in_front(&spec, of) && !ended.contains(&*owner.uid)
+            {
+                standing = Standing::Solid;
             }
             if standing == Standing::Absent && namespace.is_some() {
                 elsewhere.get_or_insert((owner, handle));
@@ -70,6 +69,12 @@ impl Collector {
             self.tell_of_owner_elsewhere(owner, &handle, object, of).await?;
         }
         Ok(Some(standings))
+    }
+
+    /// Returns true if an owner of a type that is not here may be in the server in front, which has the built-in kinds as well and lets its
+    /// clients see the objects of registered ones.
+    fn may_be_in_front(&self, owners: &TypeSpec, dependents: &ResourceHandle) -> bool {
+        self.is_fronted && owners.is_typed() && dependents.spec().is_some_and(|spec| !spec.is_typed())
     }
 
     /// The standing of an owner, by the key of its place.

@@ -29,9 +29,9 @@ pub(crate) trait Passage: Front {
     /// A folder for the logs of programs.
     fn scratch(&self) -> &Path;
     /// Kills the server behind with `kill -9`, and starts it again.
-    async fn fell_back(&mut self);
+    async fn restart_back(&mut self);
     /// Kills the server in front with `kill -9`, and starts it again.
-    async fn fell_front(&mut self);
+    async fn restart_front(&mut self);
 }
 
 /// Registers widgets, with a status, and publishes them.
@@ -65,7 +65,7 @@ pub(crate) async fn operator_works(passage: &mut impl Passage) {
     admin.kubectl_with(&["apply", "-f", "-"], &widget(3)).await.unwrap().success().unwrap();
     sized("3").await;
 
-    passage.fell_back().await;
+    passage.restart_back().await;
     let client = passage.through(false);
     let path = "/apis/shop.example.com/v1/namespaces/default/widgets/one";
     let changed = json!({"spec": {"size": 9}});
@@ -193,11 +193,11 @@ pub(crate) async fn nothing_is_lost(passage: &mut impl Passage) {
     for _ in 0..ROUNDS {
         clients.progress("the start").await;
         clients.up.send_replace(false);
-        passage.fell_back().await;
+        passage.restart_back().await;
         clients.up.send_replace(true);
         clients.progress("the end of kindom").await;
         clients.up.send_replace(false);
-        passage.fell_front().await;
+        passage.restart_front().await;
         clients.up.send_replace(true);
         clients.progress("the end of the front").await;
     }

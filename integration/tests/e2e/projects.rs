@@ -426,7 +426,8 @@ async fn pushed(project: &Project) {
     let image = format!("{address}/fleet/yard:v1");
     let push = async |docker: &Path| {
         let mut build = project.command(&format!("build container --image {image} --push"));
-        output(build.env("CARGO_TARGET_DIR", target()).env("DOCKER_CONFIG", docker)).await
+        build.env_remove("REGISTRY_AUTH_FILE").env("DOCKER_CONFIG", docker);
+        output(build.env("CARGO_TARGET_DIR", target())).await
     };
     let docker = tempfile::tempdir().unwrap();
     let refused = push(docker.path()).await;
@@ -548,13 +549,15 @@ async fn behind_a_cluster(project: &Project) {
 async fn collected_by_the_host(host: &Host) {
     let Some(_collector) = host.collector().unwrap() else { return };
     let admin = host.admin_caller().unwrap();
-    let owned = |manifest: &Value, owner: &Value| {
-        let mut owned = manifest.clone();
-        owned["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": owner["apiVersion"], "kind": owner["kind"],
+    let reference = |owner: &Value| {
+        json!({
+            "apiVersion": owner["apiVersion"], "kind": owner["kind"], "blockOwnerDeletion": true,
             "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
-        }]);
-        owned
+        })
+    };
+    let owned = |mut manifest: Value, owners: &[&Value]| {
+        manifest["metadata"]["ownerReferences"] = owners.iter().map(|owner| reference(owner)).collect();
+        manifest
     };
     let create = async |manifest: &Value| -> Value {
         let created = admin.kubectl_with(&["create", "-o", "json", "-f", "-"], &manifest.to_string()).await;
@@ -562,24 +565,48 @@ async fn collected_by_the_host(host: &Host) {
     };
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     let sloop = |name: &str| json!({"apiVersion": "sails.example.com/v1beta1", "kind": "Sloop", "metadata": {"name": name}, "spec": {"hull": "oak"}});
+    let field = async |of: &str, path: &str| {
+        let path = format!("jsonpath={{.metadata.{path}}}");
+        admin.kubectl(&["get", of, "--ignore-not-found", "-o", &path]).await.unwrap()
+    };
     // A map owns a boat, which owns a map.
     let harbour = create(&map("harbour")).await;
-    let boat = create(&owned(&sloop("boat"), &harbour)).await;
-    create(&owned(&map("cargo"), &boat)).await;
+    let boat = create(&owned(sloop("boat"), &[&harbour])).await;
+    create(&owned(map("cargo"), &[&boat])).await;
     admin.kubectl(&["delete", "configmap", "harbour"]).await.unwrap();
     let gone = ["wait", "--for=delete", "--timeout=180s", "sloop/boat", "configmap/cargo"];
     admin.kubectl(&gone).await.unwrap();
-    // In the foreground the owner goes last, and an orphan stays.
-    let boat = create(&sloop("boat")).await;
-    create(&owned(&map("cargo"), &boat)).await;
-    admin.kubectl(&["delete", "sloop", "boat", "--cascade=foreground", "--timeout=180s"]).await.unwrap();
-    let left = ["get", "configmap", "cargo", "--ignore-not-found", "-o", "name"];
-    assert_eq!(admin.kubectl(&left).await.unwrap(), "");
-    let boat = create(&sloop("boat")).await;
-    create(&owned(&map("cargo"), &boat)).await;
+
+    // The collector drops an owner that never was from what has another one: then it knows the map, and whose it is.
+    let mut ghost = map("ghost");
+    ghost["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
+    let known = async |cargo: Value| {
+        let boat = create(&sloop("boat")).await;
+        create(&owned(cargo, &[&boat, &ghost])).await;
+        eventually("the collector knows the map", async || {
+            (field("configmap/cargo", "ownerReferences[*].name").await == "boat").then_some(())
+        })
+        .await;
+    };
+    // In the foreground the owner goes last.
+    let mut held = map("cargo");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    known(held).await;
+    let foreground = ["delete", "sloop", "boat", "--cascade=foreground", "--wait=false"];
+    admin.kubectl(&foreground).await.unwrap();
+    eventually("what is owned goes", async || {
+        (!field("configmap/cargo", "deletionTimestamp").await.is_empty()).then_some(())
+    })
+    .await;
+    assert!(field("sloop/boat", "finalizers").await.contains("foregroundDeletion"));
+    let free = r#"{"metadata":{"finalizers":null}}"#;
+    admin.kubectl(&["patch", "configmap", "cargo", "--type=merge", "-p", free]).await.unwrap();
+    admin.kubectl(&gone).await.unwrap();
+    // An orphan stays, and is nobody's.
+    known(map("cargo")).await;
     admin.kubectl(&["delete", "sloop", "boat", "--cascade=orphan", "--timeout=180s"]).await.unwrap();
-    let owners = ["get", "configmap", "cargo", "-o", "jsonpath={.metadata.ownerReferences}"];
-    assert_eq!(admin.kubectl(&owners).await.unwrap(), "");
+    assert_eq!(field("configmap/cargo", "name").await, "cargo");
+    assert_eq!(field("configmap/cargo", "ownerReferences").await, "");
 }
 
 /// A kubeconfig with a token in the place of the client's certificate.

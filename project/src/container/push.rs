@@ -4,7 +4,9 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use docker_credential::{CredentialRetrievalError, DockerCredential, get_credential_from_reader};
+use futures::stream;
 use oci_client::client::{ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
@@ -14,16 +16,12 @@ use super::image::Packed;
 use crate::error::Error;
 use crate::reference::Reference;
 
-/// A registry that says nothing for so long is away.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
-
-/// The places of `config.json` and the like, each a variable with a folder or file, and the rest of the path.
-const CREDENTIALS: [(&str, &str); 4] = [
-    ("REGISTRY_AUTH_FILE", ""),
-    ("DOCKER_CONFIG", "config.json"),
-    ("HOME", ".docker/config.json"),
-    ("XDG_RUNTIME_DIR", "containers/auth.json"),
-];
+/// A registry has so long to answer what is short.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// And so many bytes a second are sent to it at least.
+const BYTES_A_SECOND: u64 = 16 << 10;
+/// Names for this machine, which no proxy leads to.
+const LOCAL: &str = "localhost,127.0.0.0/8";
 
 /// Puts an image into its registry; what is there already is not sent again.
 ///
@@ -35,13 +33,24 @@ pub(super) fn push(reference: &Reference, packed: &Packed) -> Result<(), Error> 
     runtime.block_on(push_to(reference, packed, &places()))
 }
 
-/// The files that may hold credentials, the first one that does counts.
+/// The files that may hold credentials: the one that a variable of podman's or docker's names, else all that they use.
 fn places() -> Vec<PathBuf> {
-    let place = |(variable, rest): &(&str, &str)| {
-        let base = PathBuf::from(std::env::var_os(variable).filter(|value| !value.is_empty())?);
-        Some(if rest.is_empty() { base } else { base.join(rest) })
-    };
-    CREDENTIALS.iter().filter_map(place).collect()
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(file) = variable("REGISTRY_AUTH_FILE") {
+        return vec![file];
+    }
+    if let Some(folder) = variable("DOCKER_CONFIG") {
+        return vec![folder.join("config.json")];
+    }
+    let of_user = format!("/run/containers/{}/auth.json", rustix::process::getuid().as_raw());
+    let home = |file: &str| variable("HOME").map(|home| home.join(file));
+    let places = [
+        home(".docker/config.json"),
+        variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
+        Some(PathBuf::from(of_user)),
+        home(".config/containers/auth.json"),
+    ];
+    places.into_iter().flatten().collect()
 }
 
 async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> Result<(), Error> {
@@ -52,39 +61,57 @@ async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> 
     let is_anonymous = auth == RegistryAuth::Anonymous;
     // Without one of its own the client's TLS has no algorithms; the process may have chosen before.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let local: Vec<String> = is_local(&registry).then(|| registry.clone()).into_iter().collect();
-    let client = Client::try_from(ClientConfig {
-        protocol: ClientProtocol::HttpsExcept(local),
+    let mut config = ClientConfig {
         // Some registries take no pieces.
         use_monolithic_push: true,
-        connect_timeout: Some(SILENCE_MAX),
-        read_timeout: Some(SILENCE_MAX),
+        connect_timeout: Some(ANSWER_MAX),
         user_agent: "kindom",
         ..ClientConfig::default()
-    });
+    };
+    if is_local(&registry) {
+        config.protocol = ClientProtocol::HttpsExcept(vec![registry.clone()]);
+        // The credentials are in clear text, and HTTP_PROXY may name another machine.
+        config.http_proxy = Some(format!("http://{registry}"));
+        config.no_proxy = Some(LOCAL.to_owned());
+    }
+    let client = Client::try_from(config);
     let media_type =
         packed.manifest.media_type().parse().map_err(|why| Error::refused(format!("--push: {why}")))?;
     let pushed = async {
         let client = client?;
-        client.auth(&image, &auth, RegistryOperation::Push).await?;
+        in_time(0, client.auth(&image, &auth, RegistryOperation::Push)).await?;
         for blob in [&packed.layer, &packed.config] {
-            let digest = blob.digest();
-            if !client.blob_exists(&image, &digest).await? {
-                let sent = client.push_blob(&image, blob.content.clone(), &digest).await;
+            let (digest, size) = (blob.digest(), blob.content.len() as u64);
+            // Whatever keeps a registry from telling, it tells once something is sent.
+            let is_there = async || in_time(0, client.blob_exists(&image, &digest)).await;
+            if is_there().await.unwrap_or(false) {
+                continue;
+            }
+            let content = stream::iter([Ok(Bytes::from(blob.content.clone()))]);
+            let sent = client.push_blob_stream(&image, content, &digest, Some(size));
+            match in_time(size, sent).await {
                 // Some registries do not say where the blob is from then on, which nobody asks.
-                let has_no_place = matches!(sent, Err(OciDistributionError::RegistryNoLocationError));
-                if !(has_no_place && client.blob_exists(&image, &digest).await?) {
-                    sent?;
-                }
+                Err(OciDistributionError::RegistryNoLocationError) if is_there().await? => {}
+                sent => drop(sent?),
             }
         }
         let manifest = packed.manifest.content.clone();
-        client.push_manifest_raw(&image, manifest, media_type).await
+        in_time(0, client.push_manifest_raw(&image, manifest, media_type)).await
     };
     pushed.await.map(drop).map_err(|why| Error::refused(refusal(&registry, &why, is_anonymous)))
 }
 
-/// True for a registry on this machine, which needs no TLS, as for docker.
+/// Waits for an answer as long as that many bytes may take.
+async fn in_time<T>(
+    bytes: u64,
+    answer: impl Future<Output = Result<T, OciDistributionError>>,
+) -> Result<T, OciDistributionError> {
+    let within = ANSWER_MAX + Duration::from_secs(bytes / BYTES_A_SECOND);
+    let late = || OciDistributionError::IoError(std::io::ErrorKind::TimedOut.into());
+    tokio::time::timeout(within, answer).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// True for a registry on this machine, which is asked without TLS.
 fn is_local(registry: &str) -> bool {
     let host = registry.rsplit_once(':').map_or(registry, |(host, _)| host);
     host == "localhost" || host.parse().is_ok_and(|address: std::net::Ipv4Addr| address.is_loopback())
@@ -92,12 +119,12 @@ fn is_local(registry: &str) -> bool {
 
 /// The credentials for a registry; none if no file has any for it.
 fn credentials(registry: &str, places: &[PathBuf]) -> Result<RegistryAuth, Error> {
-    // Docker's own registry has another name there.
-    let name = match registry {
-        "index.docker.io" | "docker.io" => "https://index.docker.io/v1/",
-        name => name,
+    // Docker's own registry has another name in docker's file and in podman's.
+    let names: &[&str] = match registry {
+        "index.docker.io" | "docker.io" => &["https://index.docker.io/v1/", "docker.io"],
+        _ => &[registry],
     };
-    for place in places {
+    for (place, name) in places.iter().flat_map(|place| names.iter().map(move |name| (place, *name))) {
         let file = match std::fs::File::open(place) {
             Ok(file) => file,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => continue,
@@ -113,6 +140,9 @@ fn credentials(registry: &str, places: &[PathBuf]) -> Result<RegistryAuth, Error
                 return Err(Error::refused(format!("{} has for {name} {why}", place.display())));
             }
             Err(CredentialRetrievalError::NoCredentialConfigured) => {}
+            // docker-credential-helpers, `credentials.NewErrCredentialsNotFound`
+            Err(CredentialRetrievalError::HelperFailure { stdout, .. })
+                if stdout.contains("credentials not found") => {}
             Err(why) => {
                 return Err(Error::refused(format!("credentials for {name} in {}: {why}", place.display())));
             }
@@ -123,21 +153,18 @@ fn credentials(registry: &str, places: &[PathBuf]) -> Result<RegistryAuth, Error
 
 fn refusal(registry: &str, why: &OciDistributionError, is_anonymous: bool) -> String {
     let is_unauthorized = match why {
-        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
-            true
-        }
+        OciDistributionError::UnauthorizedError { .. } => true,
         OciDistributionError::ServerError { code, .. } => *code == 401,
         OciDistributionError::RequestError(error) => error.status().is_some_and(|code| code == 401),
         _ => false,
     };
+    let name = registry.trim_start_matches("index.");
     if is_unauthorized && is_anonymous {
-        return format!(
-            "--push: {registry} wants credentials: docker login {registry}, or podman login {registry}"
-        );
+        return format!("--push: {name} wants credentials: docker login {name}, or podman login {name}");
     }
-    // The client's own errors leave the reason to their sources.
     let refuses = if is_unauthorized { " refuses the credentials" } else { "" };
-    let mut text = format!("--push: {registry}{refuses}: {why}");
+    let mut text = format!("--push: {name}{refuses}: {why}");
+    // The client's own errors leave the reason to their sources.
     let mut source = why.source();
     while let Some(error) = source {
         let more = error.to_string();
@@ -214,16 +241,20 @@ mod tests {
             let (method, path) = (words.next().unwrap(), words.next().unwrap());
             let is_known =
                 head.iter().any(|line| line.eq_ignore_ascii_case(&format!("authorization: basic {LOGIN}")));
-            let digest = path.rsplit_once("/blobs/").map(|(_, digest)| digest.replace(':', "%3A"));
-            let is_sent = |digest: String| {
+            let digest = path.rsplit_once("/blobs/").map(|(name, digest)| (name, digest.replace(':', "%3A")));
+            let is_sent = |(name, digest): (&str, String)| {
                 let sent = self.0.lock().unwrap();
-                sent.iter().any(|(method, path, _)| method == "PUT" && path.ends_with(&digest))
+                sent.iter().any(|(method, path, _)| {
+                    method == "PUT" && path.starts_with(name) && path.ends_with(&digest)
+                })
             };
             let answer = match (is_known, method.as_str()) {
                 (false, _) => "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"yard\"".to_owned(),
                 (true, "HEAD") if !digest.is_some_and(is_sent) => "404 Not Found".to_owned(),
                 // As go-containerregistry's, which has no Location here.
                 (true, "PUT") if path.contains("/uploads/") => "201 Created".to_owned(),
+                // No path, and no address.
+                (true, "POST") if path.contains("/odd/") => "202 Accepted\r\nLocation: uploads/1".to_owned(),
                 (true, "POST") => "202 Accepted\r\nLocation: /v2/a/yard/blobs/uploads/1".to_owned(),
                 (true, "PUT") => format!("201 Created\r\nLocation: {path}"),
                 _ => "200 OK".to_owned(),
@@ -275,6 +306,29 @@ mod tests {
         let expected = [of_blob(&packed.layer), of_blob(&packed.config), manifest];
         let put: Vec<_> = put.into_iter().map(|(_, path, body)| (path.clone(), body.clone())).collect();
         assert_eq!(put, expected);
+
+        let odd = Reference::parse(&format!("{address}/odd/yard:v1")).unwrap();
+        let refused = push_to(&odd, &packed, &places).await.unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("--push: {address}: ")), "{refused}");
+    }
+
+    #[test]
+    fn docker_hub_has_two_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = [folder.path().join("auth.json")];
+        let found = |text: &str| {
+            std::fs::write(&places[0], text).unwrap();
+            credentials("index.docker.io", &places).unwrap()
+        };
+        let login = RegistryAuth::Basic("captain".to_owned(), "aye".to_owned());
+        for name in ["docker.io", "https://index.docker.io/v1/"] {
+            assert_eq!(
+                found(&format!(r#"{{"auths": {{"{name}": {{"auth": "{LOGIN}"}}}}}}"#)),
+                login,
+                "{name}"
+            );
+        }
+        assert_eq!(found(r#"{"auths": {}}"#), RegistryAuth::Anonymous);
     }
 
     #[tokio::test]

@@ -30,9 +30,14 @@ pub(super) fn absent<T: 'static>(hook: Hook) {
 pub(super) struct Absent(AtomicU8);
 
 impl Absent {
+    /// Returns true if the hook is known to be absent.
+    pub(super) fn knows(&self, hook: Hook) -> bool {
+        self.0.load(Ordering::Relaxed) & hook as u8 != 0
+    }
+
     /// Runs `call`, which calls `T`'s hook if anything, unless the hook is known to be absent.
     pub(super) fn unless<T: 'static>(&self, hook: Hook, call: impl FnOnce()) {
-        if self.0.load(Ordering::Relaxed) & hook as u8 != 0 {
+        if self.knows(hook) {
             return;
         }
         LAST.set(None);

@@ -82,7 +82,11 @@ impl<H: Strategy> Hooks for Rules<H> {
 
     fn validate(&self, cx: &RuleContext<'_>, object: &Value) -> (ErrorList, Option<ReadValue>) {
         match self.accepted(cx, object) {
-            Ok(Some(object)) => (object.validate(&Context::new(cx)).into_list(), Some(Box::new(object))),
+            Ok(Some(object)) => {
+                let errors = object.validate(&Context::new(cx)).into_list();
+                let is_read_again = !self.absent.knows(Hook::Canonicalize);
+                (errors, is_read_again.then(|| Box::new(object) as ReadValue))
+            }
             Ok(None) => (ErrorList::new(), None),
             Err(errors) => (errors, None),
         }

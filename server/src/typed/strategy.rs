@@ -27,7 +27,8 @@ pub trait Version: Resource {
 /// one of them, or a type that no client sees (B-21, B-31).
 ///
 /// # Contract
-/// - They depend on their arguments alone. One that lost a race is called again.
+/// - They depend on their arguments alone. One that lost a race is called again. The value may be read anew for a hook, or be the one that
+///   the hook before has left; what is not serialized is lost in between or not.
 /// - What a hook changes in `metadata` counts for finalizers, labels, annotations and owner references; names, uid and the
 ///   like stay as they are.
 /// - A panic fails the request that it happened in with a 500.

@@ -14,8 +14,8 @@ pub(super) struct Chain {
     _files: Files,
     pub(super) front: Server,
     pub(super) back: Server,
-    /// The addresses of both, which stay when they come back on other ports.
-    pub(super) doors: [Proxy; 2],
+    /// The addresses of the one in front and of the other, which stay when they come back on other ports.
+    pub(super) relays: [Proxy; 2],
 }
 
 /// The authorities that a kubeconfig trusts, as a caBundle has them.
@@ -117,9 +117,9 @@ impl Chain {
             .start()
             .await
             .unwrap();
-        let door = Proxy::start(&[back.address().unwrap()]).await.unwrap();
-        let front = front_with(&files, &proxies, &[("back", door.address().port())], flags).await;
-        let doors = [Proxy::start(&[front.address().unwrap()]).await.unwrap(), door];
-        Self { _files: files, front, back, doors }
+        let to_back = Proxy::start(&[back.address().unwrap()]).await.unwrap();
+        let front = front_with(&files, &proxies, &[("back", to_back.address().port())], flags).await;
+        let relays = [Proxy::start(&[front.address().unwrap()]).await.unwrap(), to_back];
+        Self { _files: files, front, back, relays }
     }
 }

@@ -638,23 +638,30 @@ async fn what_is_owned_by_an_object_in_front_stays() {
     let uid_of = |answer: Answer| answer.expect_status(201).unwrap().at("/metadata/uid");
     let in_front = uid_of(front.post(maps, &map).await.unwrap());
     let behind = uid_of(back.post(maps, &map).await.unwrap());
-    let owned = |name: &str, api_version: &str, kind: &str, uid: &Value| {
+    let owned = |name: &str, owners: &[(&str, &str, &Value)]| {
         let mut widget = object("example.com", "Widget", name, json!({}));
-        let owner = json!({"apiVersion": api_version, "kind": kind, "name": "one", "uid": uid});
-        widget["metadata"]["ownerReferences"] = json!([owner]);
+        let owners = owners.iter().map(|(kind, name, uid)| {
+            let api_version = if *kind == "Widget" { "example.com/v1" } else { "v1" };
+            json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": true})
+        });
+        widget["metadata"]["ownerReferences"] = owners.collect();
         widget
     };
-    let widgets = [
-        owned("kept", "v1", "ConfigMap", &in_front),
-        owned("follows", "v1", "ConfigMap", &behind),
-        // Widgets are only here: this owner never was.
-        owned("orphan", "example.com/v1", "Widget", &json!("never")),
-    ];
-    for widget in &widgets {
-        front.post(WIDGETS, widget).await.unwrap().expect_status(201).unwrap();
-    }
+    let create = async |widget: Value| uid_of(front.post(WIDGETS, &widget).await.unwrap());
+    let ends = create(owned("ends", &[])).await;
+    create(owned("kept", &[("ConfigMap", "one", &in_front)])).await;
+    create(owned("follows", &[("ConfigMap", "one", &behind)])).await;
+    create(owned("both", &[("ConfigMap", "one", &in_front), ("Widget", "ends", &ends)])).await;
+    // Widgets are only here: this owner never was.
+    create(owned("orphan", &[("Widget", "nobody", &json!("never"))])).await;
     until_gone(&front, WIDGETS, "orphan").await;
     back.delete(&format!("{maps}/one")).await.unwrap().expect_status(200).unwrap();
     until_gone(&front, WIDGETS, "follows").await;
+    // An owner that waits for what it owns does not wait for what has another one.
+    let ended = front.delete(&format!("{WIDGETS}/ends?propagationPolicy=Foreground")).await.unwrap();
+    ended.expect_status(200).unwrap();
+    until_gone(&front, WIDGETS, "ends").await;
+    let both = front.get(&format!("{WIDGETS}/both")).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(both.at("/metadata/ownerReferences").as_array().unwrap().len(), 1);
     front.get(&format!("{WIDGETS}/kept")).await.unwrap().expect_status(200).unwrap();
 }

@@ -44,23 +44,23 @@ impl Passage for Chain {
     }
 
     fn through(&self, http2: bool) -> Client {
-        self.front.client_at(self.doors[0].address(), http2).unwrap()
+        self.front.client_at(self.relays[0].address(), http2).unwrap()
     }
 
     fn scratch(&self) -> &std::path::Path {
         self.front.scratch()
     }
 
-    async fn fell_back(&mut self) {
+    async fn restart_back(&mut self) {
         self.back.kill9().unwrap();
         self.back.restart().await.unwrap();
-        self.doors[1].aim(&[self.back.address().unwrap()]);
+        self.relays[1].aim(&[self.back.address().unwrap()]);
     }
 
-    async fn fell_front(&mut self) {
+    async fn restart_front(&mut self) {
         self.front.kill9().unwrap();
         self.front.restart().await.unwrap();
-        self.doors[0].aim(&[self.front.address().unwrap()]);
+        self.relays[0].aim(&[self.front.address().unwrap()]);
     }
 }
 

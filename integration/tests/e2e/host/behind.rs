@@ -37,6 +37,7 @@ impl Behind {
         let options = options
             .args(&["--requestheader-client-ca-file", &host.front_proxy_ca().to_string_lossy()])
             .args(&["--requestheader-allowed-names", "front-proxy-client"])
+            .args(&["--controllers=*,-garbage-collector-controller"])
             .args(&["--tls-san", &format!("kindom.{NAMESPACE}.svc")]);
         Some(Self::of(host, options).await)
     }
@@ -129,13 +130,13 @@ impl Passage for Behind {
         self.host.scratch()
     }
 
-    async fn fell_back(&mut self) {
+    async fn restart_back(&mut self) {
         self.server.kill9().unwrap();
         self.server.restart().await.unwrap();
         self.front.aim(&[self.server.address().unwrap()]);
     }
 
-    async fn fell_front(&mut self) {
+    async fn restart_front(&mut self) {
         self.host.kill9().unwrap();
         self.host.restart().await.unwrap();
     }
