@@ -17,6 +17,9 @@ use crate::shapes::{CRDS, GROUP, collection, widget, widgets};
 const HEADER_TIMES_MAX: f64 = 1.1;
 const FORWARD_US_MAX: f64 = 60.0;
 
+/// The name in the administrator's certificate.
+const NAMES: &str = "--requestheader-allowed-names=kubernetes-admin";
+
 const MASTER: &[(&str, &str)] = &[("x-remote-user", "root"), ("x-remote-group", "system:masters")];
 const READER: &[(&str, &str)] = &[("x-remote-user", "reader"), ("x-remote-group", "readers")];
 
@@ -63,7 +66,11 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     let read = |file: &Path| std::fs::read_to_string(file).map_err(LoadError::io("an authority"));
     let all = format!("{}{}", read(&data.join("pki/ca.crt"))?, read(&authorities)?);
     std::fs::write(&both, all).map_err(LoadError::io("the authorities"))?;
-    let flags = [flag("requestheader-client-ca-file", &both), "--authorization-mode=RBAC".to_owned()];
+    let flags = [
+        flag("requestheader-client-ca-file", &both),
+        NAMES.to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+    ];
     let kindom = Process::kindom_with(&setup.binary, &data, &flags).await?;
     let endpoint = kindom.endpoint()?;
     let mut connection = endpoint.connect(Protocol::Http1).await?;
@@ -80,6 +87,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
 
     let flags = [
         trusts(&front),
+        NAMES.to_owned(),
         flag("proxy-client-cert-file", &pki.join("admin.crt")),
         flag("proxy-client-key-file", &pki.join("admin.key")),
         format!("--service-resolver=default/back:443={}", kindom.address()),
