@@ -602,7 +602,7 @@ async fn collected_by_the_host(host: &Host) {
     let free = r#"{"metadata":{"finalizers":null}}"#;
     admin.kubectl(&["patch", "configmap", "cargo", "--type=merge", "-p", free]).await.unwrap();
     admin.kubectl(&gone).await.unwrap();
-    // An orphan stays, and is nobody's.
+    // An orphan stays, without an owner.
     known(map("cargo")).await;
     admin.kubectl(&["delete", "sloop", "boat", "--cascade=orphan", "--timeout=180s"]).await.unwrap();
     assert_eq!(field("configmap/cargo", "name").await, "cargo");

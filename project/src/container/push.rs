@@ -16,11 +16,11 @@ use super::image::Packed;
 use crate::error::Error;
 use crate::reference::Reference;
 
-/// A registry has so long to answer what is short.
+/// The time limit for a short request.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// And so many bytes a second are sent to it at least.
+/// The slowest upload that is waited for, bytes a second.
 const BYTES_A_SECOND: u64 = 16 << 10;
-/// Names for this machine, which no proxy leads to.
+/// The names of this machine, in the form of `NO_PROXY`.
 const LOCAL: &str = "localhost,127.0.0.0/8";
 
 /// Puts an image into its registry; what is there already is not sent again.
@@ -33,24 +33,37 @@ pub(super) fn push(reference: &Reference, packed: &Packed) -> Result<(), Error> 
     runtime.block_on(push_to(reference, packed, &places()))
 }
 
-/// The files that may hold credentials: the one that a variable of podman's or docker's names, else all that they use.
+/// The files that may hold credentials: those that variables of podman and docker name, else the ones that both use without.
 fn places() -> Vec<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(file) = variable("REGISTRY_AUTH_FILE") {
-        return vec![file];
+    places_by(&|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
+}
+
+fn places_by(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let docker = variable("DOCKER_CONFIG").map(|folder| folder.join("config.json"));
+    let named: Vec<PathBuf> = variable("REGISTRY_AUTH_FILE").into_iter().chain(docker).collect();
+    if !named.is_empty() {
+        return named;
     }
-    if let Some(folder) = variable("DOCKER_CONFIG") {
-        return vec![folder.join("config.json")];
-    }
-    let of_user = format!("/run/containers/{}/auth.json", rustix::process::getuid().as_raw());
     let home = |file: &str| variable("HOME").map(|home| home.join(file));
+    let of_user = || format!("/run/containers/{}/auth.json", rustix::process::getuid().as_raw()).into();
+    let podman = variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json"));
     let places = [
         home(".docker/config.json"),
-        variable("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")),
-        Some(PathBuf::from(of_user)),
+        Some(podman.unwrap_or_else(of_user)),
         home(".config/containers/auth.json"),
     ];
     places.into_iter().flatten().collect()
+}
+
+/// Keeps requests to this machine from the proxies of the environment: they carry credentials in clear text.
+fn avoid_proxies(config: &mut ClientConfig) {
+    let variable = |names: [&str; 4]| {
+        names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty())
+    };
+    config.http_proxy = variable(["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]);
+    config.https_proxy = variable(["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]);
+    let others = variable(["no_proxy", "NO_PROXY", "", ""]).map(|others| format!(",{others}"));
+    config.no_proxy = Some(format!("{LOCAL}{}", others.unwrap_or_default()));
 }
 
 async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> Result<(), Error> {
@@ -70,9 +83,7 @@ async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> 
     };
     if is_local(&registry) {
         config.protocol = ClientProtocol::HttpsExcept(vec![registry.clone()]);
-        // The credentials are in clear text, and HTTP_PROXY may name another machine.
-        config.http_proxy = Some(format!("http://{registry}"));
-        config.no_proxy = Some(LOCAL.to_owned());
+        avoid_proxies(&mut config);
     }
     let client = Client::try_from(config);
     let media_type =
@@ -82,16 +93,15 @@ async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> 
         in_time(0, client.auth(&image, &auth, RegistryOperation::Push)).await?;
         for blob in [&packed.layer, &packed.config] {
             let (digest, size) = (blob.digest(), blob.content.len() as u64);
-            // Whatever keeps a registry from telling, it tells once something is sent.
-            let is_there = async || in_time(0, client.blob_exists(&image, &digest)).await;
-            if is_there().await.unwrap_or(false) {
+            // A registry that refuses the question refuses the blob, or takes it.
+            if in_time(0, client.blob_exists(&image, &digest)).await.unwrap_or(false) {
                 continue;
             }
             let content = stream::iter([Ok(Bytes::from(blob.content.clone()))]);
             let sent = client.push_blob_stream(&image, content, &digest, Some(size));
             match in_time(size, sent).await {
-                // Some registries do not say where the blob is from then on, which nobody asks.
-                Err(OciDistributionError::RegistryNoLocationError) if is_there().await? => {}
+                // The registry has taken the blob, and does not say where it is.
+                Err(OciDistributionError::RegistryNoLocationError) => {}
                 sent => drop(sent?),
             }
         }
@@ -128,6 +138,10 @@ fn credentials(registry: &str, places: &[PathBuf]) -> Result<RegistryAuth, Error
         let file = match std::fs::File::open(place) {
             Ok(file) => file,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => continue,
+            // The folder of root's own containers.
+            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied && place.starts_with("/run") => {
+                continue;
+            }
             Err(why) => return Err(Error::file("read", place)(why)),
         };
         match get_credential_from_reader(std::io::BufReader::new(file), name) {
@@ -158,9 +172,12 @@ fn refusal(registry: &str, why: &OciDistributionError, is_anonymous: bool) -> St
         OciDistributionError::RequestError(error) => error.status().is_some_and(|code| code == 401),
         _ => false,
     };
-    let name = registry.trim_start_matches("index.");
+    let name = if registry == "index.docker.io" { "docker.io" } else { registry };
     if is_unauthorized && is_anonymous {
         return format!("--push: {name} wants credentials: docker login {name}, or podman login {name}");
+    }
+    if is_anonymous && matches!(why, OciDistributionError::AuthenticationFailure(_)) {
+        return format!("--push: {name}: {why}; docker login {name}, or podman login {name}, may help");
     }
     let refuses = if is_unauthorized { " refuses the credentials" } else { "" };
     let mut text = format!("--push: {name}{refuses}: {why}");
@@ -310,6 +327,26 @@ mod tests {
         let odd = Reference::parse(&format!("{address}/odd/yard:v1")).unwrap();
         let refused = push_to(&odd, &packed, &places).await.unwrap_err().to_string();
         assert!(refused.starts_with(&format!("--push: {address}: ")), "{refused}");
+    }
+
+    #[test]
+    fn credentials_are_where_docker_and_podman_keep_them() {
+        let places = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value))
+            };
+            places_by(&variable).iter().map(|place| place.display().to_string()).collect::<Vec<_>>()
+        };
+        let home = ("HOME", "/home/a");
+        let of_home = [
+            "/home/a/.docker/config.json",
+            "/x/containers/auth.json",
+            "/home/a/.config/containers/auth.json",
+        ];
+        assert_eq!(places(&[home, ("XDG_RUNTIME_DIR", "/x")]), of_home);
+        assert!(places(&[home])[1].starts_with("/run/containers/"));
+        let named = [home, ("DOCKER_CONFIG", "/d"), ("REGISTRY_AUTH_FILE", "/r")];
+        assert_eq!(places(&named), ["/r", "/d/config.json"]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub trait Version: Resource {
 /// one of them, or a type that no client sees (B-21, B-31).
 ///
 /// # Contract
-/// - They depend on their arguments alone. One that lost a race is called again. The value may be read anew for a hook, or be the one that
-///   the hook before has left; what is not serialized is lost in between or not.
+/// - They depend on their arguments alone. One that lost a race is called again. A hook gets the value that the one before it has left, or one that
+///   is read from its JSON: what a type does not serialize does not count.
 /// - What a hook changes in `metadata` counts for finalizers, labels, annotations and owner references; names, uid and the
 ///   like stay as they are.
 /// - A panic fails the request that it happened in with a 500.
