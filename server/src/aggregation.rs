@@ -141,7 +141,8 @@ fn print(options: &AggregationManifests, bundle: &str, groups: &Groups) -> Strin
     let AggregationManifests { service, namespace, service_port, external_name, .. } = options;
     let mut text = format!(
         "# The server needs --tls-san {service}.{namespace}.svc, and --requestheader-client-ca-file with the authority of the\n\
-         # cluster's front proxy (ConfigMap kube-system/extension-apiserver-authentication).\n"
+         # cluster's front proxy (ConfigMap kube-system/extension-apiserver-authentication). Without --authorization-kubeconfig it also needs\n\
+         # --controllers=*,-garbage-collector-controller: the cluster collects what is owned on both sides.\n"
     );
     let metadata = object! { "name": service.as_str(), "namespace": namespace.as_str() };
     let port = i64::from(*service_port);
