@@ -4,6 +4,7 @@
 
 use std::io::Write as _;
 
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -84,13 +85,10 @@ impl Image {
             ("index.json".to_owned(), bytes(&index)),
         ];
         let blobs = [&packed.layer, &packed.config, &packed.manifest];
-        let mut blobs = blobs.map(|blob| (format!("blobs/sha256/{}", blob.digest), &blob.content));
+        let mut blobs = blobs.map(|blob| (format!("blobs/sha256/{}", blob.digest), blob.content.clone()));
         blobs.sort();
-        let files = documents
-            .iter()
-            .map(|(name, content)| (name, content))
-            .chain(blobs.iter().map(|(name, content)| (name, *content)));
-        let files = files.map(|(name, content)| (name.as_str(), 0o644, content.as_slice()));
+        let files = documents.iter().chain(&blobs);
+        let files = files.map(|(name, content)| (name.as_str(), 0o644, &content[..]));
         archive(&["blobs/", "blobs/sha256/"], files)
     }
 
@@ -122,11 +120,12 @@ pub(super) struct Packed {
 pub(super) struct Blob {
     media_type: &'static str,
     digest: String,
-    pub(super) content: Vec<u8>,
+    pub(super) content: Bytes,
 }
 
 impl Blob {
-    fn new(media_type: &'static str, content: Vec<u8>) -> Self {
+    fn new(media_type: &'static str, content: impl Into<Bytes>) -> Self {
+        let content = content.into();
         Self { media_type, digest: digest(&content), content }
     }
 
@@ -148,8 +147,8 @@ impl Blob {
     }
 }
 
-fn bytes(document: &Value) -> Vec<u8> {
-    document.to_string().into_bytes()
+fn bytes(document: &Value) -> Bytes {
+    document.to_string().into()
 }
 
 fn digest(content: &[u8]) -> String {

@@ -4,7 +4,6 @@ use std::error::Error as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use docker_credential::{CredentialRetrievalError, DockerCredential, get_credential_from_reader};
 use futures::stream;
 use oci_client::client::{ClientConfig, ClientProtocol};
@@ -20,6 +19,8 @@ use crate::reference::Reference;
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The slowest upload that is waited for, bytes a second.
 const BYTES_A_SECOND: u64 = 16 << 10;
+/// The most characters of a registry's reason that are printed.
+const TEXT_MAX: usize = 2_000;
 /// The names of this machine, in the form of `NO_PROXY`.
 const LOCAL: &str = "localhost,127.0.0.0/8";
 
@@ -97,7 +98,7 @@ async fn push_to(reference: &Reference, packed: &Packed, places: &[PathBuf]) -> 
             if in_time(0, client.blob_exists(&image, &digest)).await.unwrap_or(false) {
                 continue;
             }
-            let content = stream::iter([Ok(Bytes::from(blob.content.clone()))]);
+            let content = stream::iter([Ok(blob.content.clone())]);
             let sent = client.push_blob_stream(&image, content, &digest, Some(size));
             match in_time(size, sent).await {
                 // Some registries do not say where the blob is. Where this one cannot be asked either, the manifest shows it.
@@ -178,6 +179,7 @@ fn refusal(registry: &str, why: &OciDistributionError, is_anonymous: bool) -> St
         return format!("--push: {name} wants credentials: docker login {name}, or podman login {name}");
     }
     if is_anonymous && matches!(why, OciDistributionError::AuthenticationFailure(_)) {
+        let why = shown(&why.to_string());
         return format!("--push: {name}: {why}; docker login {name}, or podman login {name}, may help");
     }
     let refuses = if is_unauthorized { " refuses the credentials" } else { "" };
@@ -191,7 +193,13 @@ fn refusal(registry: &str, why: &OciDistributionError, is_anonymous: bool) -> St
         }
         source = error.source();
     }
-    text
+    shown(&text)
+}
+
+/// The text of a registry for a terminal: not all of a long one, and nothing that the terminal would obey.
+fn shown(text: &str) -> String {
+    let short: String = text.chars().take(TEXT_MAX).collect();
+    short.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -319,9 +327,9 @@ mod tests {
         let put: Vec<_> = sent.iter().filter(|(method, ..)| method == "PUT").collect();
         let of_blob = |blob: &Blob| {
             let digest = blob.digest().replace(':', "%3A");
-            (format!("/v2/a/yard/blobs/uploads/1?digest={digest}"), blob.content.clone())
+            (format!("/v2/a/yard/blobs/uploads/1?digest={digest}"), blob.content.to_vec())
         };
-        let manifest = ("/v2/a/yard/manifests/v1".to_owned(), packed.manifest.content.clone());
+        let manifest = ("/v2/a/yard/manifests/v1".to_owned(), packed.manifest.content.to_vec());
         let expected = [of_blob(&packed.layer), of_blob(&packed.config), manifest];
         let put: Vec<_> = put.into_iter().map(|(_, path, body)| (path.clone(), body.clone())).collect();
         assert_eq!(put, expected);
@@ -351,6 +359,12 @@ mod tests {
         assert!(places(&[home])[1].starts_with("/run/containers/"));
         let named = [home, ("DOCKER_CONFIG", "/d"), ("REGISTRY_AUTH_FILE", "/r")];
         assert_eq!(places(&named), ["/r", "/d/config.json"]);
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_registry() {
+        assert_eq!(shown("a\nb\u{1b}[2J\u{9b}1m\r"), "a\nb\u{fffd}[2J\u{fffd}1m\u{fffd}");
+        assert_eq!(shown(&"x".repeat(1 << 20)).len(), TEXT_MAX);
     }
 
     #[test]
