@@ -88,7 +88,7 @@ pub use handle::{AskError, Handle};
 pub use mailbox::Supervised;
 pub use processors::{
     DEAR, FairQueue, Flow, Foreign, Lost, NoAnswer, Overloaded, Processors, Run, back, dear, foreign,
-    foreign_future, thread_time, turn,
+    foreign_future, is_in_pool, is_run, thread_time, turn,
 };
 pub use reconciler::Reconciler;
 pub use restart::Policy;

@@ -1,4 +1,4 @@
-//! Objects that a type's webhook converts before they are selected or written, as neither can wait.
+//! Objects that a type's webhook, or the program, converts before they are selected or written, as neither can wait.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::call::Call;
 use crate::cost;
 use crate::status::{Failure, unreadable_object};
 
-/// The bytes of the objects that the webhook is asked about before the processor and the budget are.
+/// The bytes of the objects that the converter is asked about before the processor and the budget are.
 const AT_ONCE: usize = 512 << 10;
 
-/// Adds the answers of the type's webhook to all that these objects ask of it, in the version of a request.
+/// Adds the answers of the type's converter to all that these objects ask of it, in the version of a request.
 ///
 /// # Errors
 /// That of the first object that cannot be converted; no further ones are asked about.

@@ -63,8 +63,8 @@ impl Filter {
     }
 
     /// Returns true if objects have to be converted before it is known which are selected.
-    pub(crate) fn asks_webhook(&self, spec: &TypeSpec) -> bool {
-        !self.declared.is_empty() && spec.webhook().is_some()
+    pub(crate) fn needs_answers(&self, spec: &TypeSpec) -> bool {
+        !self.declared.is_empty() && spec.converter().is_some()
     }
 
     /// A field that is selected by and that the version, as it is now, does not declare any more.

@@ -230,7 +230,7 @@ pub(crate) async fn list_reply(
     };
     let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
     dear(cost::answer(call.request, bytes, accepted) + convert).await?;
-    if spec.webhook().is_some() {
+    if spec.converter().is_some() {
         convert_ahead(call, listed.objects.iter(), &mut listed.conversions, &mut listed.held).await?;
         turn(cost::parse(listed.conversions.bytes().min(cost::WHOLE_BYTES_MAX))).await;
     }

@@ -128,7 +128,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
             // Of many objects this alone is dear: it comes behind the step that has moved them to the processors.
             dear(cost::parse(filter.bytes_read(&call.spec, snapshot.range(filter.prefix(), start)))).await?;
-            if filter.asks_webhook(&call.spec) {
+            if filter.needs_answers(&call.spec) {
                 let all = snapshot.range(filter.prefix(), start);
                 convert_ahead(call, all, &mut conversions, &mut held).await?;
                 turn(cost::parse(conversions.bytes())).await;
@@ -155,7 +155,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let take = limit.unwrap_or(usize::MAX);
             dear(cost::list(read.len(), take, filter.is_everything())).await?;
             dear(cost::parse(filter.bytes_read(&call.spec, read.iter()))).await?;
-            if filter.asks_webhook(&call.spec) {
+            if filter.needs_answers(&call.spec) {
                 convert_ahead(call, read.iter(), &mut conversions, &mut held).await?;
                 turn(cost::parse(conversions.bytes())).await;
             }

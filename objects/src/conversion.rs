@@ -7,6 +7,7 @@ use kindom_api::field::ErrorList;
 use kindom_managed_fields::ConvertError;
 use kindom_schema::merge::MergeType;
 
+use crate::convert::Convert;
 use crate::subresource::Subresource;
 use crate::webhook_conversion::ConversionWebhook;
 
@@ -17,31 +18,21 @@ pub enum Conversion {
     None,
     /// By asking a webhook.
     Webhook(Arc<ConversionWebhook>),
-    /// By a program that is compiled with the type, which this one is not.
-    Program,
+    /// By code of the program's that is compiled with the type, which may take any time; `None` if this program is another one.
+    Program(Option<Arc<dyn Convert>>),
     /// By the built-in type's own rules.
     Faces(Arc<dyn Faces>),
-    /// By rules that need nobody else: the program's, or declared ones.
+    /// By declared rules, which need nobody else.
     Rules(Arc<dyn Convert>),
 }
 
-/// Rules by which an object of one version becomes one of another.
-pub trait Convert: Send + Sync {
-    /// The object in another version; of its metadata only labels and annotations count.
-    ///
-    /// # Errors
-    /// The reason why the object has no form in that version. Never panics: objects are converted where they are read.
-    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
-
-    /// Returns true if there may be objects without a form in some version, so that their writes are refused.
-    fn refuses(&self) -> bool {
-        false
-    }
-
-    /// The bytes that take as long to parse as an object to convert, beside its own.
-    fn bytes_of_each(&self) -> usize {
-        0
-    }
+/// Those who convert a type's objects, and whom nobody can wait for in the middle of a read or a plan.
+#[derive(Clone, Copy)]
+pub enum Converter<'a> {
+    /// A webhook.
+    Webhook(&'a Arc<ConversionWebhook>),
+    /// Code of the program's.
+    Program(&'a Arc<dyn Convert>),
 }
 
 /// The faces of a built-in type whose versions differ in more than `apiVersion`. Plans of writes are made on the stored

@@ -17,8 +17,9 @@ use kindom_storage_model::Key;
 
 use crate::StoredObject;
 use crate::canonical_forms::CanonicalForms;
-use crate::conversion::{Conversion, Convert, Faces};
+use crate::conversion::{Conversion, Converter, Faces};
 use crate::conversion_rules::DeclaredConversion;
+use crate::convert::Convert;
 use crate::declared::Declared;
 use crate::declared_subresources::{
     DeclaredSubresource, DeclaredSubresources, Part, PartSchemas, SUBRESOURCES_ANNOTATION,
@@ -188,9 +189,9 @@ impl TypeSpec {
             versions,
             storage_version,
             conversion: match strategy.conversion() {
-                Some(rules) => Conversion::Rules(rules),
+                Some(rules) => Conversion::Program(Some(rules)),
                 None if stored.annotation(CONVERSION_ANNOTATION) == Some(CONVERSION_BY_PROGRAM) => {
-                    Conversion::Program
+                    Conversion::Program(None)
                 }
                 None if stored.converts_by_webhook() => {
                     Conversion::Webhook(Arc::new(ConversionWebhook::of(stored)))
@@ -283,11 +284,21 @@ impl TypeSpec {
         self.versions.get(self.storage_version)
     }
 
-    /// The webhook that converts its objects; `None` if there is none to be asked.
+    /// The webhook that converts its objects; `None` if there is none.
     #[must_use]
     pub fn webhook(&self) -> Option<&Arc<ConversionWebhook>> {
         match &self.conversion {
             Conversion::Webhook(webhook) => Some(webhook),
+            _ => None,
+        }
+    }
+
+    /// Those who have to be asked to convert its objects, if anybody has to.
+    #[must_use]
+    pub fn converter(&self) -> Option<Converter<'_>> {
+        match &self.conversion {
+            Conversion::Webhook(webhook) => Some(Converter::Webhook(webhook)),
+            Conversion::Program(Some(rules)) => Some(Converter::Program(rules)),
             _ => None,
         }
     }

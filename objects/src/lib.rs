@@ -11,6 +11,7 @@ mod catalogue;
 mod confinement;
 pub mod conversion;
 pub mod conversion_rules;
+mod convert;
 mod declared;
 pub mod declared_subresources;
 pub mod error;
@@ -45,7 +46,8 @@ pub mod version;
 pub mod webhook_client;
 pub mod webhook_conversion;
 
-pub use conversion::{Conversion, Convert, Faces};
+pub use conversion::{Conversion, Converter, Faces};
+pub use convert::Convert;
 pub use declared::Declared;
 pub use error::{FieldConflict, PlanError, Refusal, Unreadable};
 pub use holdings::{Allocation, Holdings, HoldingsChange};

@@ -6,6 +6,7 @@ use kindom_api::names::split_api_version;
 use kindom_api::{Map, Value, json, meta};
 
 use crate::conversion::Conversion;
+use crate::convert::no_form;
 use crate::error::{PlanError, Unreadable};
 use crate::kind::TypeSpec;
 use crate::metadata::metadata_mut;
@@ -309,18 +310,22 @@ pub fn convert(spec: &TypeSpec, object: &mut Value, version: &str) -> Result<(),
             }
             let converted = rules.convert(object, from, version).map_err(|why| {
                 let name = object.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
-                format!(
-                    "{} {name} of version {from} has no form in version {version}: {why}",
-                    spec.names.kind
-                )
+                no_form(&spec.names.kind, name, (from, version), &why)
             })?;
             replace_converted(object, converted, &spec.api_version(version));
             Ok(())
         }
-        Conversion::Program => Err(format!(
+        Conversion::Program(None) => Err(format!(
             "the versions of {} are converted by a program that is compiled with them, and this one is not",
             spec.names.kind
         )),
+        Conversion::Program(Some(rules)) => {
+            let wanted = spec.api_version(version);
+            if let Some(converted) = webhook_conversion::converted_by_program(&**rules, object, &wanted)? {
+                replace_converted(object, converted, &wanted);
+            }
+            Ok(())
+        }
         Conversion::Webhook(_) => {
             // The version may have gone from the registration since.
             let found = object.text_at(&["apiVersion"]);

@@ -1,13 +1,15 @@
 //! Has conversion webhooks asked, between two runs of the work that needs their answers
-//! ([ADR 37](../../docs/decisions/0037-conversion-webhooks.md)).
+//! ([ADR 37](../../docs/decisions/0037-conversion-webhooks.md)); and code of the program's, which may take any time, so that it runs
+//! in the pool of processors alone, and nothing waits for it but who needs it.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use kindom_actor_kit::{Clock, Deadline, Entropy, turn};
-use kindom_objects::TypeSpec;
+use kindom_actor_kit::{Clock, DEAR, Deadline, Entropy, Flow, foreign, is_in_pool, is_run, turn};
 use kindom_objects::webhook_conversion::{ConversionWebhook, Conversions, Question};
+use kindom_objects::{Convert, Converter, TypeSpec};
 use parking_lot::Mutex;
 
 use crate::ResourceHandle;
@@ -38,8 +40,9 @@ type Answer = Result<Vec<u8>, String>;
 
 impl ResourceHandle {
     /// Does some work on an object of the type, in which it is converted: again and again, until every question to the type's
-    /// webhook has an answer, or the deadline has passed. The questions of each run are asked together. `cost` is the time that
-    /// one run takes a processor. Without a webhook there is one run, and nothing to wait for.
+    /// converter has an answer, or the deadline has passed. The questions of each run are asked together. `cost` is the time that
+    /// one run takes a processor. Without a converter there is one run, and nothing to wait for. In the pool, code of the program's
+    /// converts within the work, which then has one run, too.
     pub async fn converting<T>(
         &self,
         spec: &TypeSpec,
@@ -47,9 +50,20 @@ impl ResourceHandle {
         (deadline, cost): (Deadline, Duration),
         mut work: impl FnMut() -> T,
     ) -> T {
-        let Some(webhook) = spec.webhook() else { return work() };
+        let Some(converter) = spec.converter() else { return work() };
+        let is_program = matches!(converter, Converter::Program(_));
+        if is_program && is_in_pool() {
+            return as_foreign(spec, conversions, work);
+        }
         loop {
             let made = conversions.during(&mut work);
+            if is_program && is_run() {
+                if conversions.take_missing().is_empty() {
+                    return made;
+                }
+                turn(cost.max(DEAR)).await;
+                return as_foreign(spec, conversions, work);
+            }
             let end = match conversions.bytes() > HELD_MAX {
                 true => Some("its answers about one object are too large"),
                 false => deadline.passed().then_some("the time of the request is over"),
@@ -60,20 +74,20 @@ impl ResourceHandle {
                     return made;
                 }
                 for question in missing {
-                    let error = question.failed(why);
+                    let error = if is_program { question.has_no_form(why) } else { question.failed(why) };
                     conversions.answer(question, Err(error));
                 }
                 return conversions.during(&mut work);
             }
             // Boxed: the future of every request would have room for it.
-            if !Box::pin(self.ask(webhook, conversions, deadline)).await {
+            if !Box::pin(self.ask(spec, converter, conversions, deadline)).await {
                 return made;
             }
             turn(cost + parse(conversions.bytes())).await;
         }
     }
 
-    /// Has the type's webhook asked all that some work is going to ask: the objects that `see` reads.
+    /// Has the type's converter asked all that some work is going to ask: the objects that `see` reads.
     pub async fn convert_ahead(
         &self,
         spec: &TypeSpec,
@@ -81,16 +95,17 @@ impl ResourceHandle {
         deadline: Deadline,
         see: impl FnOnce(),
     ) {
-        if let Some(webhook) = spec.webhook() {
+        if let Some(converter) = spec.converter() {
             conversions.during(see);
-            Box::pin(self.ask(webhook, conversions, deadline)).await;
+            Box::pin(self.ask(spec, converter, conversions, deadline)).await;
         }
     }
 
     /// Asks the questions that have no answer; `false` if there are none.
     async fn ask(
         &self,
-        webhook: &Arc<ConversionWebhook>,
+        spec: &TypeSpec,
+        converter: Converter<'_>,
         conversions: &mut Conversions,
         deadline: Deadline,
     ) -> bool {
@@ -99,10 +114,73 @@ impl ResourceHandle {
             return false;
         }
         let deps = self.deps();
-        let (webhooks, clock, entropy) = (&*deps.webhooks, &deps.clock, &deps.entropy);
-        Asking { webhooks, webhook, clock, entropy, deadline }.all(missing, conversions).await;
+        match converter {
+            Converter::Webhook(webhook) => {
+                let (webhooks, clock, entropy) = (&*deps.webhooks, &deps.clock, &deps.entropy);
+                Asking { webhooks, webhook, clock, entropy, deadline }.all(missing, conversions).await;
+            }
+            Converter::Program(rules) => {
+                for batch in batches(missing) {
+                    let answers = self.answers_of_program(spec, rules, &batch, deadline).await;
+                    for (question, answer) in batch.into_iter().zip(answers) {
+                        conversions.answer(question, answer);
+                    }
+                }
+            }
+        }
         true
     }
+
+    /// The answers of the program's code to some questions. What does not end costs a thread of the pool, and gives no answer.
+    async fn answers_of_program(
+        &self,
+        spec: &TypeSpec,
+        rules: &Arc<dyn Convert>,
+        questions: &[Arc<Question>],
+        deadline: Deadline,
+    ) -> Vec<Answer> {
+        let bytes: usize = questions.iter().map(|question| question.object.len()).sum();
+        let cost = parse(2 * bytes).max(DEAR);
+        let (name, rules, asked) = (Arc::clone(&spec.prefix), Arc::clone(rules), questions.to_vec());
+        let step = move || asked.iter().map(|question| question.converted_by(&*rules)).collect();
+        let answers: Result<Vec<Answer>, String> = match &self.deps().processors {
+            Some(processors) if !is_run() => {
+                let in_pool = async move {
+                    turn(cost).await;
+                    foreign(&name, step)
+                };
+                let run = processors.run(own_flow(&spec.prefix), in_pool);
+                match run.within(deadline.instant()).await {
+                    Ok(made) => made.map_err(|why| why.to_string()),
+                    Err(why) => Err(why.to_string()),
+                }
+            }
+            _ => {
+                turn(cost).await;
+                foreign(&name, step).map_err(|why| why.to_string())
+            }
+        };
+        answers.unwrap_or_else(|why| questions.iter().map(|of| Err(of.has_no_form(&why))).collect())
+    }
+}
+
+/// Does some work in which code of the program's converts objects, in the pool.
+fn as_foreign<T>(spec: &TypeSpec, conversions: &mut Conversions, mut work: impl FnMut() -> T) -> T {
+    match foreign(&spec.prefix, &mut work) {
+        Ok(made) => made,
+        Err(why) => {
+            conversions.refuse(&format!("conversions of {} do not end: {why}", spec.names.kind));
+            conversions.during(work)
+        }
+    }
+}
+
+/// The flow of what a server does with a type by itself.
+fn own_flow(prefix: &str) -> Flow {
+    let mut hasher = DefaultHasher::new();
+    prefix.hash(&mut hasher);
+    let kind = hasher.finish();
+    Flow { user: kind, kind }
 }
 
 impl Asking<'_> {

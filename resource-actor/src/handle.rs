@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use kindom_actor_kit::{
-    Arbiters, AskError, Clock, Deadline, Entropy, Overloaded, Policy, Supervised, Supervisor, latest,
+    Arbiters, AskError, Clock, Deadline, Entropy, Overloaded, Policy, Processors, Supervised, Supervisor,
+    latest,
 };
 use kindom_storage::{KeyRange, RangeRequest, Revision, Storage, StorageError, StoredValue, Txn, TxnOutcome};
 use parking_lot::Mutex;
@@ -40,6 +41,8 @@ pub struct Deps {
     pub entropy: Entropy,
     /// Asks the webhooks that convert objects.
     pub webhooks: Arc<dyn Webhooks>,
+    /// Runs code of the program's where no request does; `None` where there is no such code.
+    pub processors: Option<Processors>,
 }
 
 /// The freshness that a read needs.

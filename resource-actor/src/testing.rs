@@ -94,6 +94,7 @@ impl FaultyStore {
             clock: Clock::starting_at(1_700_000_000_000),
             entropy: entropy.fork(),
             webhooks: Arc::new(crate::NoWebhooks),
+            processors: None,
         })
     }
 

@@ -4,6 +4,7 @@
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, mpsc};
 
 use kindom_server::{Context, Errors, Group, Loss, Resource, Strategy, Version, Versions};
@@ -24,6 +25,15 @@ mod sloop;
 mod v1alpha1;
 
 use sloop::Sloop;
+
+/// A client for which refusals are what is looked at.
+async fn without_retries(server: &TestServer) -> kube::Client {
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(server.kubeconfig()).unwrap();
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    config.default_retry = false;
+    kube::Client::try_from(config).unwrap()
+}
 
 async fn server() -> TestServer {
     TestServer::builder().group(Group::new().kind::<Sloop>()).start().await.unwrap()
@@ -308,12 +318,7 @@ async fn a_hook_that_does_not_end_hurts_its_requests_alone() {
     let server =
         TestServer::builder().group(Group::new().kind::<Sloop>().kind::<Wreck>()).start().await.unwrap();
     let sloops = sloops(&server);
-    let kubeconfig = kube::config::Kubeconfig::from_yaml(server.kubeconfig()).unwrap();
-    let mut config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    // The refusals are what is looked at.
-    config.default_retry = false;
-    let client = kube::Client::try_from(config).unwrap();
+    let client = without_retries(&server).await;
     let create = async |depth: u8| {
         let wreck = json!({
             "apiVersion": "sails.example.com/v1", "kind": "Wreck", "metadata": { "generateName": "w" },
@@ -355,6 +360,130 @@ async fn a_hook_that_does_not_end_hurts_its_requests_alone() {
     let wrecks: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<Wreck>(&()));
     let stored = wrecks.list(&ListParams::default()).await.unwrap();
     assert!(stored.iter().all(|wreck| wreck.data["spec"]["depth"] == 3), "{stored:?}");
+    server.stop().await.unwrap();
+}
+
+/// A kind whose conversion has a bug.
+#[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "sails.example.com", version = "v1", plural = "buoys", cluster)]
+struct Buoy {
+    metadata: ObjectMeta,
+    spec: BuoySpec,
+}
+
+mod old {
+    use super::*;
+
+    #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[resource(group = "sails.example.com", version = "v1alpha1", plural = "buoys", cluster)]
+    pub(super) struct Buoy {
+        pub(super) metadata: ObjectMeta,
+        pub(super) spec: BuoySpec,
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+struct BuoySpec {
+    depth: u8,
+}
+
+impl Version for Buoy {}
+impl Version for old::Buoy {}
+impl Strategy for Buoy {}
+
+impl From<old::Buoy> for Buoy {
+    fn from(old: old::Buoy) -> Self {
+        Self { metadata: old.metadata, spec: old.spec }
+    }
+}
+
+/// Ends the conversions that do not end by themselves; none are there once this is `None`.
+static STUCK: Mutex<Option<Vec<mpsc::Sender<()>>>> = Mutex::new(Some(Vec::new()));
+
+impl From<Buoy> for old::Buoy {
+    fn from(new: Buoy) -> Self {
+        if new.spec.depth == 9 {
+            let (end, ends) = mpsc::channel::<()>();
+            if let Some(stuck) = &mut *STUCK.lock().unwrap() {
+                stuck.push(end);
+            } else {
+                drop(end);
+            }
+            let _ = ends.recv();
+        }
+        Self { metadata: new.metadata, spec: new.spec }
+    }
+}
+
+/// B-20, B-21: a conversion that does not end is given up at its request's deadline, and holds up nobody else, not the other readers of
+/// the type either; a server has one thread for all connections here.
+#[tokio::test]
+async fn a_conversion_that_does_not_end_hurts_its_requests_alone() {
+    let versions = Versions::<Buoy>::stored_as::<Buoy>().with::<old::Buoy>();
+    let group = Group::new().versions(versions).kind::<Sloop>();
+    let server = TestServer::builder().group(group).start().await.unwrap();
+    let client = without_retries(&server).await;
+    let asked = async |method: &str, path: &str, body: Value| {
+        let request = hyper::Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        client.clone().request::<Value>(request.body(body).unwrap()).await.map_err(refusal)
+    };
+    let (new, old) = ("/apis/sails.example.com/v1/buoys", "/apis/sails.example.com/v1alpha1/buoys");
+    for (name, depth) in [("fine", 1), ("stuck", 9)] {
+        let buoy = json!({
+            "apiVersion": "sails.example.com/v1", "kind": "Buoy", "metadata": { "name": name }, "spec": { "depth": depth },
+        });
+        asked("POST", new, buoy).await.unwrap();
+    }
+    let depth =
+        async |path: String| asked("GET", &path, Value::Null).await.map(|buoy| buoy["spec"]["depth"].clone());
+    assert_eq!(depth(format!("{old}/fine")).await, Ok(json!(1)));
+    let (stuck, list) = (format!("{old}/stuck?timeout=2s"), format!("{old}?timeout=2s"));
+    let endless =
+        async { futures::join!(asked("GET", &stuck, Value::Null), asked("GET", &list, Value::Null)) };
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(depth(format!("{old}/fine")).await, Ok(json!(1)));
+            assert_eq!(depth(format!("{new}/stuck")).await, Ok(json!(9)));
+        }
+    };
+    let (endless, ()) = futures::join!(endless, others);
+    for answer in [endless.0, endless.1] {
+        assert_eq!(answer.unwrap_err().0, 504);
+    }
+    // A write that needs no conversion, and a watch that waits for one.
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<old::Buoy>(&()));
+    let mut events = std::pin::pin!(api.watch(&WatchParams::default(), "0").await.unwrap());
+    assert!(futures::poll!(events.next()).is_pending());
+    let patch = async |name: &str| {
+        let patch = hyper::Request::patch(format!("{new}/{name}"))
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({ "metadata": { "labels": { "a": "b" } } }).to_string().into_bytes());
+        client.clone().request::<Value>(patch.unwrap()).await.map_err(refusal)
+    };
+    for name in ["fine", "stuck"] {
+        assert_eq!(patch(name).await.unwrap()["metadata"]["labels"]["a"], "b");
+    }
+    // Until the last thread is written off.
+    let refused = loop {
+        match asked("GET", &stuck, Value::Null).await.unwrap_err() {
+            (504, _) => {}
+            refused => break refused,
+        }
+    };
+    assert!(refused.0 == 500 && refused.1.contains("conversions of Buoy do not end"), "{refused:?}");
+    assert_eq!(depth(format!("{new}/stuck")).await, Ok(json!(9)));
+
+    *STUCK.lock().unwrap() = None;
+    while depth(format!("{old}/stuck")).await != Ok(json!(9)) {}
+    let mut seen = BTreeSet::new();
+    while seen.len() < 2 {
+        if let Some(Ok(WatchEvent::Added(buoy) | WatchEvent::Modified(buoy))) = events.next().await {
+            assert_eq!(buoy.types.unwrap().api_version, "sails.example.com/v1alpha1");
+            seen.insert(buoy.metadata.name.unwrap());
+        }
+    }
     server.stop().await.unwrap();
 }
 

@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout_at};
 use pool::{Boxed, Left, Meta, POLLED, ProcessorPool};
 
 pub use queue::{FairQueue, Flow};
-pub use worker::{Foreign, foreign, foreign_future};
+pub use worker::{Foreign, foreign, foreign_future, is_in_pool};
 
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
@@ -249,6 +249,12 @@ pub async fn back() {
         })
     })
     .await;
+}
+
+/// True within a request that is being [run](Processors::run), in the pool or not.
+#[must_use]
+pub fn is_run() -> bool {
+    POLLED.with_borrow(Option::is_some)
 }
 
 /// True if the request that is being polled is not in the pool, and has just been told to go there.

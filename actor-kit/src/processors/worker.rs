@@ -252,6 +252,12 @@ pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overlo
     Ok(place.step(name, step))
 }
 
+/// True on a thread of the pool that polls a request: a [`foreign`] step is watched here.
+#[must_use]
+pub fn is_in_pool() -> bool {
+    Place::here().is_some()
+}
+
 /// True within a foreign step.
 pub(super) fn is_in_step() -> bool {
     Place::here().is_some_and(|place| place.worker.is_in_step())

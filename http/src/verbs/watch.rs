@@ -289,7 +289,7 @@ impl WatchStream {
             if let Some(chunk) = self.initial_chunk(spec) {
                 return Some(chunk);
             }
-            // None of those that the webhook was asked about is selected; others go on.
+            // None of those that the converter was asked about is selected; others go on.
             yield_now().await;
         }
         loop {
@@ -353,11 +353,11 @@ impl WatchStream {
         now.or_else(|| self.last_spec.clone())
     }
 
-    /// Has the type's webhook asked about what is sent next, and returns the type that it is sent by. Breaks if the watch ends
+    /// Has the type's converter asked about what is sent next, and returns the type that it is sent by. Breaks if the watch ends
     /// meanwhile.
     async fn convert_ahead(&mut self) -> ControlFlow<(), Option<Arc<TypeSpec>>> {
         let spec = self.shown_by();
-        let asked = spec.as_ref().filter(|spec| spec.webhook().is_some());
+        let asked = spec.as_ref().filter(|spec| spec.converter().is_some());
         let found = asked.and_then(|spec| Some((spec, spec.version(&self.version)?)));
         let Some((shown, version)) = found else {
             self.ahead = None;
@@ -399,7 +399,7 @@ impl WatchStream {
 
     /// The states of an event's object that are converted to send it.
     fn converted_of(&self, spec: &TypeSpec, event: &ObjectEvent) -> [Option<Arc<StoredObject>>; 2] {
-        if self.filter.asks_webhook(spec) {
+        if self.filter.needs_answers(spec) {
             // Until both are converted, nobody knows what the event is.
             let of_key = |object: &Arc<StoredObject>| self.filter.may_match(object);
             return [event.object.clone().filter(of_key), event.previous.clone().filter(of_key)];
@@ -407,7 +407,7 @@ impl WatchStream {
         [self.selected(spec, event).ok().flatten().map(|(_, object)| object), None]
     }
 
-    /// Takes the next initial object, or event, if it may be sent now; where a webhook converts, it has answered for it.
+    /// Takes the next initial object, or event, if it may be sent now; where somebody else converts, there is an answer for it.
     fn may_send(&mut self) -> bool {
         let Some(ahead) = &mut self.ahead else { return true };
         let is_answered = ahead.left > 0;
@@ -432,8 +432,8 @@ impl WatchStream {
             && self.may_send()
             && let Some(object) = objects.pop_front()
         {
-            // Until the webhook had answered, nobody knew.
-            if self.filter.asks_webhook(&spec)
+            // Until there was an answer, nobody knew.
+            if self.filter.needs_answers(&spec)
                 && !self.with_answers(|watch| watch.filter.shows(&spec, &object))
             {
                 continue;

@@ -55,6 +55,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         clock: Clock::system(),
         entropy,
         webhooks: Arc::new(NoWebhooks),
+        processors: None,
     });
     let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
     let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));

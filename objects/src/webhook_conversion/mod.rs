@@ -1,5 +1,5 @@
-//! Conversion by a webhook, as the code sees it that converts: answers that are there, and questions to be asked
-//! ([ADR 37](../../../docs/decisions/0037-conversion-webhooks.md)).
+//! Conversion by a webhook, or by code of the program's, as the code sees it that converts: answers that are there, and questions
+//! to be asked ([ADR 37](../../../docs/decisions/0037-conversion-webhooks.md)).
 //!
 //! Objects are converted in the middle of reads and plans, which wait for nobody. So a piece of work runs with the answers that
 //! it has ([`Conversions::during`]). A question without an answer is noted, and the work fails. Its caller then has the webhook
@@ -23,6 +23,7 @@ use kindom_codec::SCHEME;
 use kindom_formats::go::type_of;
 
 use crate::StoredRegistration;
+use crate::convert::{Convert, no_form};
 use crate::webhook_client::{WebhookClient, WebhookPurpose, review_version};
 
 /// The webhook that converts a type's objects.
@@ -191,6 +192,23 @@ impl Question {
         format!("conversion webhook for {} failed: {why}", self.gvk())
     }
 
+    /// The object as code of the program's converts it, or the reason why it has no form in the version.
+    ///
+    /// # Errors
+    /// Names the object.
+    pub fn converted_by(&self, rules: &dyn Convert) -> Result<Vec<u8>, String> {
+        let object = json::parse_own(&self.object).map_err(|why| self.has_no_form(&why.to_string()))?;
+        let converted = rules.convert(&object, self.from_version(), self.to_version());
+        converted.map(|converted| converted.to_vec()).map_err(|why| self.has_no_form(&why))
+    }
+
+    /// The error of a program that gives the object no form in the version.
+    #[must_use]
+    pub fn has_no_form(&self, why: &str) -> String {
+        let Identity { kind, name, .. } = &self.before;
+        no_form(kind, name, (self.from_version(), self.to_version()), why)
+    }
+
     /// The error of an answer with too few objects, or too many.
     #[must_use]
     pub fn miscounted(&self, found: &str, expected: usize) -> String {
@@ -226,6 +244,8 @@ pub struct Conversions {
     missing: Vec<Arc<Question>>,
     bytes: usize,
     has_failed: bool,
+    /// The answer to every question that has none, if nobody is to be asked.
+    refused: Option<Arc<str>>,
 }
 
 /// A converted object's JSON, or the error of its conversion.
@@ -250,6 +270,11 @@ impl Conversions {
         let before = CURRENT.with(|current| current.replace(Some(std::mem::take(self))));
         let _restore = Restore(self, before);
         work()
+    }
+
+    /// Nobody is to be asked from now on, for this reason.
+    pub fn refuse(&mut self, why: &str) {
+        self.refused = Some(why.into());
     }
 
     /// Takes the questions that the work had no answer to, each once.
@@ -280,8 +305,13 @@ impl Conversions {
 
     /// The answer to a question; notes one that has none.
     fn find(&mut self, question: &Arc<Question>) -> Option<Answer> {
-        if let Some(found) = self.answers.get(question) {
-            return found.clone();
+        match self.answers.get(question) {
+            Some(Some(found)) => return Some(found.clone()),
+            Some(None) if self.refused.is_none() => return None,
+            _ => {}
+        }
+        if let Some(why) = &self.refused {
+            return Some(Err(Arc::clone(why)));
         }
         self.answers.insert(Arc::clone(question), None);
         self.missing.push(Arc::clone(question));
@@ -313,6 +343,33 @@ pub(crate) fn converted(object: &mut Value, api_version: &str) -> Result<Option<
     });
     let converted = answer.map_err(|why| question.failed(why))?.map_err(|why| why.to_string())?;
     json::parse_own(&converted).map(Some).map_err(|why| question.failed(&why.to_string()))
+}
+
+/// As [`converted`], by code of the program's. Where nobody asks, which is where it may take any time, it is called at once.
+pub(crate) fn converted_by_program(
+    rules: &dyn Convert,
+    object: &mut Value,
+    api_version: &str,
+) -> Result<Option<Value>, String> {
+    if object.text_at(&["apiVersion"]) == api_version {
+        return Ok(None);
+    }
+    let is_asked = CURRENT.with(|current| current.borrow().is_some());
+    if !is_asked {
+        let version_of = |api_version: &str| {
+            split_api_version(api_version).map_or_else(String::new, |(_, version)| version.to_owned())
+        };
+        let (from, to) = (version_of(object.text_at(&["apiVersion"])), version_of(api_version));
+        return rules.convert(object, &from, &to).map(Some).map_err(|why| {
+            let name = object.text_at(&["metadata", "name"]);
+            no_form(object.text_at(&["kind"]), name, (&from, &to), &why)
+        });
+    }
+    let question = Arc::new(Question::new(object, api_version.to_owned()));
+    let answer = CURRENT.with(|current| current.borrow_mut().as_mut()?.find(&question));
+    let answer = answer.ok_or_else(|| question.has_no_form("it has not been asked for yet"))?;
+    let converted = answer.map_err(|why| why.to_string())?;
+    json::parse_own(&converted).map(Some).map_err(|why| question.has_no_form(&why.to_string()))
 }
 
 fn judge(question: &Question, converted: &Value) -> Result<(), String> {

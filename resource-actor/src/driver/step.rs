@@ -65,7 +65,7 @@ impl ResourceHandle {
         match desired {
             Desired::Create(new) => self.plan_create(attempt, target, new, options, conversions, spent).await,
             Desired::Update { mut object, live, is_patch, .. } => {
-                let again = spec.webhook().is_some();
+                let again = spec.converter().is_some();
                 let step = self.converting(spec, conversions, run, || {
                     let object = planned_on(&mut object, again, options);
                     let plan = || plan_update(attempt, target, object, &live, is_patch, options);
@@ -102,7 +102,7 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let (mut object, again) = (new.object, rules.spec.webhook().is_some());
+        let (mut object, again) = (new.object, rules.spec.converter().is_some());
         let run = (options.deadline, spent.estimate());
         let planned = self.converting(&rules.spec, conversions, run, || {
             let object = planned_on(&mut object, again, options);

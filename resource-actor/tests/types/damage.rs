@@ -140,6 +140,7 @@ async fn look(store: Embedded, sample: &Sample, what: &str) -> usize {
         clock: Clock::starting_at(1_700_000_000_000),
         entropy,
         webhooks: Arc::new(NoWebhooks),
+        processors: None,
     });
     let mut corrupt = 0;
     for plural in TYPES {

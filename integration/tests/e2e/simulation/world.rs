@@ -174,6 +174,7 @@ impl World {
             clock: Clock::starting_at(1_700_000_000_000),
             entropy,
             webhooks: Arc::new(NoWebhooks),
+            processors: None,
         });
         let registrations = ResourceHandle::new(Arc::clone(&deps), Arc::new(custom_resource_definitions()));
         let namespaces = ResourceHandle::new(Arc::clone(&deps), Arc::new(namespaces()));
