@@ -27,7 +27,7 @@ pub enum Command {
 /// `kindom init …`
 #[derive(Debug, Subcommand)]
 pub enum Init {
-    /// Writes a project into this folder: a cargo workspace with an API server and a controller manager that have no kinds yet.
+    /// Writes a project into this folder: a cargo workspace with an API server and controllers that have no kinds yet.
     ///
     /// Files that are there stay as they are; a folder that holds another cargo package is refused.
     Repo(InitRepo),
@@ -79,13 +79,13 @@ pub enum Run {
 /// `kindom build …`
 #[derive(Debug, Subcommand)]
 pub enum Build {
-    /// Builds the API server and the controller manager in release.
+    /// Builds the project's programs in release.
     Executables(BuildExecutables),
-    /// Writes an image with both programs, without a container engine.
+    /// Writes an image with the project's programs, without a container engine.
     ///
     /// The programs are linked statically, and alone in the image; they run as user 65532. The same programs give the same file.
     Container(BuildContainer),
-    /// Writes the objects by which a cluster runs both programs and serves the project's kinds as its own.
+    /// Writes the objects by which a cluster runs the project's programs and serves its kinds as its own.
     ///
     /// A folder for kubectl apply --server-side --force-conflicts -k. It has no certificate and no key: the server makes its own,
     /// and registers its authority.
@@ -111,6 +111,9 @@ pub struct InitRepo {
     /// or a version. By default the checkout that this program was built in.
     #[arg(long, value_name = "PATH|URL|VERSION")]
     pub(crate) kindom: Option<String>,
+    /// Runs the controllers in the API server's process, and makes no controller manager. They reach that server alone.
+    #[arg(long)]
+    pub(crate) one_process: bool,
 }
 
 /// The names of one version of a kind.
@@ -199,8 +202,8 @@ impl Program {
 /// The flags of `run local`.
 #[derive(Debug, Args)]
 pub struct RunLocal {
-    /// The programs to run; without the API server, the controllers find one as kubectl does.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Program::ALL)]
+    /// The programs to run, by default all of the project; without the API server, the controllers find one as kubectl does.
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) run: Vec<Program>,
     /// The port of the API server; 0 takes a free one.
     #[arg(long, default_value_t = 6443)]
@@ -227,8 +230,8 @@ pub struct BuildContainer {
     /// The name of the image, such as registry.example.com/shipyard:v1.
     #[arg(long)]
     pub(crate) image: String,
-    /// The programs in the image.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Program::ALL)]
+    /// The programs in the image; by default all of the project.
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) targets: Vec<Program>,
     /// The file that gets the image, an OCI layout.
     #[arg(long, default_value = "image.tar")]
@@ -271,7 +274,7 @@ pub struct BuildConfig {
     /// The size of the volume.
     #[arg(long, default_value = "4Gi")]
     pub(crate) storage_size: String,
-    /// A service account for both programs that is there already, with its permissions.
+    /// A service account for the programs that is there already, with its permissions.
     #[arg(long)]
     pub(crate) service_account: Option<String>,
     /// Another argument of the API server; any number of times.
@@ -280,7 +283,7 @@ pub struct BuildConfig {
     /// An argument of the controller manager; any number of times.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) controller_args: Vec<String>,
-    /// A variable in the controller manager's environment; any number of times.
+    /// A variable in the environment of the process that has the controllers; any number of times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) controller_env: Vec<(String, String)>,
     /// The folder that gets the files.

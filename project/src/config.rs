@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::BuildConfig;
 use crate::error::Error;
-use crate::manifest::{Kind, Manifest};
+use crate::manifest::{FILE, Kind, Manifest};
 use crate::plan::{Part, Plan};
 use crate::reference::Reference;
 use crate::templates::Templates;
@@ -27,8 +27,15 @@ const VERSION_PRIORITY: usize = 100;
 pub(crate) fn run(folder: &Path, options: &BuildConfig, out: &mut dyn Write) -> Result<(), Error> {
     let manifest = Manifest::need(folder)?;
     check(options)?;
-    let mut files =
-        vec!["namespace.yaml", "rbac.yaml", "apiserver.yaml", "controller-manager.yaml", "apiservices.yaml"];
+    if manifest.one_process && !options.controller_args.is_empty() {
+        return Err(Error::refused(format!(
+            "--controller-args: this project has no controller manager ({FILE}); --apiserver-args are those of its process"
+        )));
+    }
+    let mut files = vec!["namespace.yaml", "rbac.yaml", "apiserver.yaml", "apiservices.yaml"];
+    if !manifest.one_process {
+        files.push("controller-manager.yaml");
+    }
     if options.etcd {
         files.push("etcd.yaml");
     }
@@ -45,6 +52,7 @@ pub(crate) fn run(folder: &Path, options: &BuildConfig, out: &mut dyn Write) -> 
         "apiserver_args": options.apiserver_args,
         "controller_args": options.controller_args,
         "controller_env": options.controller_env,
+        "one_process": manifest.one_process,
         "versions": versions(&manifest),
         "edited": groups(&manifest, |kind| named(kind, &[("scale", kind.scale)])),
         "viewed": groups(&manifest, |kind| named(kind, &[("scale", kind.scale), ("status", kind.status)])),

@@ -3,20 +3,20 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::arguments::{BuildExecutables, Program};
+use crate::arguments::BuildExecutables;
 use crate::cargo;
 use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::report::report;
 
-/// Builds both programs, and copies them to a folder.
+/// Builds the programs, and copies them to a folder.
 pub(crate) fn run(folder: &Path, options: &BuildExecutables, out: &mut dyn Write) -> Result<(), Error> {
-    Manifest::need(folder)?;
+    let manifest = Manifest::need(folder)?;
     let mut more = vec!["--release"];
     if let Some(target) = &options.target {
         more.extend(["--target", target]);
     }
-    let executables = cargo::build(folder, &Program::ALL, &more)?;
+    let executables = cargo::build(folder, manifest.programs(), &more)?;
     let output = folder.join(&options.output);
     std::fs::create_dir_all(&output).map_err(Error::file("make", &options.output))?;
     for path in executables.values() {

@@ -13,15 +13,20 @@ use crate::templates::Templates;
 
 /// Begins a project (B-03).
 pub(crate) fn run(folder: &Path, options: &InitRepo, out: &mut dyn Write) -> Result<(), Error> {
-    let manifest = Manifest::new(&options.domain)?;
+    let manifest = Manifest::new(&options.domain, options.one_process)?;
     if let Some(known) = Manifest::read(folder)? {
-        return match known.domain == manifest.domain {
-            true => report(out, &format!("this folder is a project of {} already", known.domain)),
-            false => Err(Error::refused(format!(
+        if known.domain != manifest.domain {
+            return Err(Error::refused(format!(
                 "--domain {:?}: this folder is a project of {:?} already ({FILE})",
                 manifest.domain, known.domain
-            ))),
-        };
+            )));
+        }
+        if manifest.one_process && !known.one_process {
+            return Err(Error::refused(format!(
+                "--one-process: this folder is a project with a controller manager already ({FILE})"
+            )));
+        }
+        return report(out, &format!("this folder is a project of {} already", known.domain));
     }
     let source = Source::of(options.kindom.as_deref())?;
     let mut plan = Plan::default();

@@ -1,7 +1,7 @@
 //! The tools of a project with kinds of its own: `kindom init`, `create`, `run` and `build`, after apiserver-boot's
 //! (apiserver-builder; B-03, B-09 to B-15).
 //!
-//! A project is a cargo workspace with the crates `apis`, `controllers`, `apiserver` and `controller-manager`. `kindom.json` in its
+//! A project is a cargo workspace with the crates `apis`, `controllers`, `apiserver` and, unless one process has all, `controller-manager`. `kindom.json` in its
 //! folder names its kinds, and the root files of the first two crates follow from it; every other file is written once and is the
 //! user's from then on ([`plan`]). What is wrong in a name is reported before any file is written.
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kindom_naming::{refuse_group, refuse_kind, refuse_label, refuse_version};
 use serde::{Deserialize, Serialize};
 
+use crate::arguments::Program;
 use crate::error::Error;
 
 /// The name of the file.
@@ -17,6 +18,9 @@ pub(crate) const FILE: &str = "kindom.json";
 pub(crate) struct Manifest {
     /// The end of every group's name.
     pub(crate) domain: String,
+    /// The controllers run in the API server's process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) one_process: bool,
     #[serde(default)]
     pub(crate) kinds: Vec<Kind>,
 }
@@ -116,8 +120,8 @@ fn module(name: &str) -> String {
 
 impl Manifest {
     /// A project without kinds.
-    pub(crate) fn new(domain: &str) -> Result<Self, Error> {
-        let manifest = Self { domain: domain.to_owned(), kinds: Vec::new() };
+    pub(crate) fn new(domain: &str, one_process: bool) -> Result<Self, Error> {
+        let manifest = Self { domain: domain.to_owned(), one_process, kinds: Vec::new() };
         manifest.check_domain().map_err(|why| Error::refused(format!("--domain {domain:?}: {why}")))?;
         Ok(manifest)
     }
@@ -143,6 +147,25 @@ impl Manifest {
                 "this folder has no {FILE}: it is not that of a project; kindom init repo --domain DOMAIN makes one"
             ))
         })
+    }
+
+    /// The programs of the project.
+    pub(crate) fn programs(&self) -> &'static [Program] {
+        if self.one_process { &[Program::Apiserver] } else { &Program::ALL }
+    }
+
+    /// The programs that a flag names, in their order; all of the project if it names none.
+    pub(crate) fn chosen(&self, flag: &str, named: &[Program]) -> Result<Vec<Program>, Error> {
+        let mut chosen = if named.is_empty() { self.programs() } else { named }.to_vec();
+        chosen.sort_unstable();
+        chosen.dedup();
+        match chosen.iter().find(|program| !self.programs().contains(program)) {
+            Some(program) => Err(Error::refused(format!(
+                "--{flag} {}: the controllers of this project run in the API server's process ({FILE})",
+                program.name()
+            ))),
+            None => Ok(chosen),
+        }
     }
 
     /// The text of the file.
@@ -173,7 +196,8 @@ impl Manifest {
     /// Checks everything, as people edit the file.
     fn check(&self) -> Result<(), String> {
         self.check_domain().map_err(|why| format!("domain: {why}"))?;
-        let mut before = Self { domain: self.domain.clone(), kinds: Vec::new() };
+        let mut before =
+            Self { domain: self.domain.clone(), one_process: self.one_process, kinds: Vec::new() };
         for (at, kind) in self.kinds.iter().enumerate() {
             before.check_next(kind).map_err(|(field, why)| format!("kinds[{at}].{field}: {why}"))?;
             before.kinds.push(kind.clone());

@@ -94,16 +94,12 @@ impl Templates {
     pub(crate) fn project(&self, manifest: &Manifest, source: &Source, plan: &mut Plan) -> Result<(), Error> {
         let crates = ["controller", "server", "testing"];
         let source: BTreeMap<&str, String> = crates.map(|name| (name, source.dependency(name))).into();
-        let blanks = json!({ "domain": manifest.domain, "source": source });
-        for name in [
-            "Cargo.toml",
-            "apis/Cargo.toml",
-            "apiserver/Cargo.toml",
-            "apiserver/main.rs",
-            "controller-manager/Cargo.toml",
-            "controller-manager/main.rs",
-            "controllers/Cargo.toml",
-        ] {
+        let blanks =
+            json!({ "domain": manifest.domain, "source": source, "one_process": manifest.one_process });
+        let shared = ["Cargo.toml", "apis/Cargo.toml", "controllers/Cargo.toml"].map(str::to_owned);
+        let of_program = |name: &str| [format!("{name}/Cargo.toml"), format!("{name}/main.rs")];
+        let of_programs = manifest.programs().iter().flat_map(|program| of_program(program.name()));
+        for name in &shared.into_iter().chain(of_programs).collect::<Vec<_>>() {
             plan.add(name, self.fill(name, &blanks)?, Part::Needed);
         }
         plan.add("Cargo.lock", LOCK.to_owned(), Part::Kept);

@@ -383,6 +383,60 @@ fn a_configuration_follows_its_arguments() {
     assert_eq!(folder.read("config/rbac.yaml"), edited);
 }
 
+/// B-44: the controllers are in the API server's process, and no other one is made, run, packed or deployed.
+#[test]
+fn a_project_may_have_one_process() {
+    let folder = Folder::new();
+    folder.run("init repo --domain example.com --kindom 0.1.0 --one-process").unwrap();
+    folder.create(SLOOP).unwrap();
+    let names = folder.names();
+    assert!(names.contains(&"controllers/sloop.rs".to_owned()), "{names:?}");
+    folder.run(&format!("{CONFIG} --controller-env A=b")).unwrap();
+    let first = folder.files();
+    for (name, text) in &first {
+        // The lock file begins as kindom's own.
+        assert!(
+            name == "Cargo.lock" || !(name.to_owned() + text).contains("controller-manager"),
+            "{name}: {text}"
+        );
+    }
+    assert!(folder.read("apiserver/main.rs").contains("controllers::register(manager).run(end)"));
+    assert!(folder.read("config/apiserver.yaml").contains("- name: \"A\"\n          value: \"b\"\n"));
+    for repeated in ["init repo --domain example.com --one-process", "init repo --domain example.com", CONFIG]
+    {
+        folder
+            .run(&format!(
+                "{repeated} {}",
+                if repeated == CONFIG { "--controller-env A=b" } else { "--kindom 0.1.0" }
+            ))
+            .unwrap();
+        assert_eq!(folder.files(), first, "{repeated}");
+    }
+    for (line, why) in [
+        (
+            "run local --run apiserver,controller-manager",
+            "--run controller-manager: the controllers of this project run",
+        ),
+        (
+            "build container --image yard:v1 --targets controller-manager",
+            "--targets controller-manager: the controllers of this project run in the API server's process (kindom.json)",
+        ),
+        (
+            &format!("{CONFIG} --controller-args -v"),
+            "--controller-args: this project has no controller manager",
+        ),
+    ] {
+        let refused = folder.refused(line);
+        assert!(refused.contains(why), "{refused}");
+    }
+    let other = Folder::project();
+    let refused = other.refused("init repo --domain example.com --one-process");
+    assert!(
+        refused.contains("--one-process: this folder is a project with a controller manager already"),
+        "{refused}"
+    );
+}
+
 /// kubectl reads YAML 1.1, in which these are truths, numbers or nothing.
 #[test]
 fn names_stay_text_in_yaml() {

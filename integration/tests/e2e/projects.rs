@@ -174,10 +174,10 @@ impl Local {
         }
     }
 
-    /// The API server and the controller manager; the latter starts after the former serves.
-    async fn children(&self) -> [String; 2] {
+    /// The programs, in the order in which they start: the API server, and the controller manager if the project has one.
+    async fn children<const COUNT: usize>(&self) -> [String; COUNT] {
         let pid = self.process.id().unwrap();
-        eventually("both programs run", async || {
+        eventually("all programs run", async || {
             let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
             Vec::from_iter(text.split_whitespace().map(str::to_owned)).try_into().ok()
         })
@@ -214,6 +214,34 @@ async fn a_project_lives_from_its_first_file_to_a_cluster() {
         tested(&project).await;
     }
     behind_a_cluster(&project).await;
+    in_one_process().await;
+}
+
+/// B-44: a project without a controller manager, whose server does what that does.
+async fn in_one_process() {
+    let project = Project(tempfile::tempdir().unwrap());
+    project.kindom("init repo --domain example.com --one-process").await;
+    for line in [COMMANDS[1], COMMANDS[2]] {
+        project.kindom(line).await;
+    }
+    let folder = project.0.path();
+    let mut local = Local::start(&project);
+    local.line("kindom serves ").await;
+    let home = tempfile::tempdir().unwrap();
+    let user = Caller::new(&folder.join(".kindom/admin.kubeconfig"), home.path(), folder);
+    user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
+    let seen = "--for=jsonpath={.status.observedGeneration}=1";
+    user.kubectl(&["wait", seen, "sloop/sloop-sample", "sloop/sloop-sample-v1"]).await.unwrap();
+    let [server] = local.children().await;
+    signal("-TERM", &local.process.id().unwrap().to_string()).await;
+    assert!(succeeds(&mut local.process).await);
+    assert!(has_ended(&server));
+    if kindom_integration::full() {
+        let mut clippy = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        clippy.args(["clippy", "--offline", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+        let clippy = output(clippy.env("CARGO_TARGET_DIR", target()).current_dir(folder)).await;
+        assert!(clippy.status.success(), "{}", String::from_utf8_lossy(&clippy.stderr));
+    }
 }
 
 async fn served_and_edited(project: &Project) {
@@ -268,7 +296,7 @@ async fn served_and_edited(project: &Project) {
     local.line("kindom serves ").await;
     assert!(!Path::new("/proc").join(&manager).exists(), "the controllers of before");
 
-    let children = local.children().await;
+    let children = local.children::<2>().await;
     signal("-TERM", &local.process.id().unwrap().to_string()).await;
     assert!(succeeds(&mut local.process).await);
     assert!(children.iter().all(|pid| has_ended(pid)), "{children:?}");
@@ -276,7 +304,7 @@ async fn served_and_edited(project: &Project) {
     // Nothing outlives it, however it ends.
     let mut local = Local::start(project);
     local.line("kindom serves ").await;
-    let children = local.children().await;
+    let children = local.children::<2>().await;
     local.process.kill().await.unwrap();
     eventually("the programs end", async || children.iter().all(|pid| has_ended(pid)).then_some(())).await;
 }

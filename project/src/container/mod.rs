@@ -22,7 +22,7 @@ use image::Image;
 
 /// Builds the programs so that they need no other file, and writes an image of them.
 pub(crate) fn run(folder: &Path, options: &BuildContainer, out: &mut dyn Write) -> Result<(), Error> {
-    Manifest::need(folder)?;
+    let programs = Manifest::need(folder)?.chosen("targets", &options.targets)?;
     let reference = Reference::parse(&options.image)
         .map_err(|why| Error::refused(format!("--image {:?}: {why}", options.image)))?;
     if reference.has_digest() {
@@ -39,9 +39,6 @@ pub(crate) fn run(folder: &Path, options: &BuildContainer, out: &mut dyn Write) 
     if options.output.file_name().is_none() {
         return Err(Error::refused(format!("--output {:?}: a file is needed", options.output)));
     }
-    let mut programs = options.targets.clone();
-    programs.sort_unstable();
-    programs.dedup();
     let mut image = Image::new(reference, architecture, &options.labels);
     for (name, executable) in build(folder, &programs, &target)? {
         image.add(name, executable);

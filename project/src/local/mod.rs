@@ -26,11 +26,11 @@ const DATA: &str = ".kindom";
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) fn run(folder: &Path, options: &RunLocal, out: &mut dyn Write) -> Result<(), Error> {
-    Manifest::need(folder)?;
+    let programs = Manifest::need(folder)?.chosen("run", &options.run)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime
         .map_err(program("run local"))?
-        .block_on(async { Session::begin(folder, options, out)?.run().await })
+        .block_on(async { Session::begin(folder, options, programs, out)?.run().await })
 }
 
 /// Names the program in an error of the system's, for `map_err`.
@@ -62,10 +62,12 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn begin(folder: &'a Path, options: &'a RunLocal, out: &'a mut dyn Write) -> Result<Self, Error> {
-        let mut programs = options.run.clone();
-        programs.sort_unstable();
-        programs.dedup();
+    fn begin(
+        folder: &'a Path,
+        options: &'a RunLocal,
+        programs: Vec<Program>,
+        out: &'a mut dyn Write,
+    ) -> Result<Self, Error> {
         let listen = |kind| signal(kind).map_err(program("run local"));
         Ok(Self {
             folder,
