@@ -24,6 +24,16 @@ pub(crate) trait Settle: Clone + Send + 'static {
         true
     }
 
+    /// Called before everything is read; returns the keys that are due then, whatever is stored.
+    fn begin(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The keys that are due because this one was settled.
+    fn due_after(&self, _key: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The key that is to be settled because an object of a type, by its place among [`types`](Self::types), is there or has
     /// gone (`None`). `of` is the object's key within its type.
     fn due(&self, place: usize, of: &str, value: Option<&StoredValue>) -> Option<String>;
@@ -86,7 +96,7 @@ impl<S: Settle> Follower<S> {
 
     /// The keys that are due by what is stored, and the commits from there on.
     async fn look(&self) -> Result<(BTreeSet<String>, Commits), DrainError> {
-        let (mut due, mut watches) = (BTreeSet::new(), Vec::new());
+        let (mut due, mut watches) = (BTreeSet::from_iter(self.settle.begin()), Vec::new());
         for (place, handle) in self.settle.types().into_iter().enumerate() {
             let storage = &handle.deps().storage;
             let prefix = handle.prefix();
@@ -142,7 +152,10 @@ impl<S: Settle> Follower<S> {
             }
             if let Some(key) = due.pop_first() {
                 match self.settle.settle(&key).await {
-                    Ok(()) => failures = 0,
+                    Ok(()) => {
+                        failures = 0;
+                        due.extend(self.settle.due_after(&key));
+                    }
                     Err(error) => {
                         failures += 1;
                         tracing::warn!(name = self.name, key, %error, failures, "trying again");

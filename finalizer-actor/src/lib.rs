@@ -2,7 +2,8 @@
 //! (`storage_version`). Makes what every namespace has (`provision`), keeps the endpoints of the Service `kubernetes` (`endpoints`)
 //! and the ServiceCIDR of that name (`service_cidr`), and fills in the token secrets of service accounts (`account_secrets`).
 //! Deletes events some time after their last write (`expiry`). Keeps the statuses of quotas (`quotas`) and of
-//! policies (`policy_status`). Makes the default roles, and gives cluster roles the rules of those that they select (`roles`).
+//! policies (`policy_status`). Makes the default roles, and gives cluster roles the rules of those that they select (`roles`). Keeps
+//! the FlowSchemas and levels of flow control (`flow_schemas`), and the PriorityClasses of the system (`priority_classes`).
 //!
 //! **Owns** the condition `Terminating` of registrations and the deletion conditions of namespaces, and the removal
 //! of both; and takes versions out of `status.storedVersions`.
@@ -26,11 +27,13 @@ mod drain;
 pub mod endpoints;
 mod error;
 pub mod expiry;
+pub mod flow_schemas;
 mod follower;
 pub mod garbage;
 pub mod holdings;
 mod namespace;
 pub mod policy_status;
+pub mod priority_classes;
 mod progress;
 pub mod provision;
 pub mod quotas;

@@ -28,7 +28,6 @@ const READY: &str = "Kubernetes default Service CIDR is ready";
 /// [`StartError`]
 pub fn start(
     registry: &RegistryHandle,
-    namespaces: &ResourceHandle,
     handle: &ResourceHandle,
     network: &ServiceNetwork,
     object_bytes_max: usize,
@@ -36,7 +35,6 @@ pub fn start(
     let (first, second) = network.addresses;
     let ranges = [Some(first), second].into_iter().flatten().map(|range| Value::from(range.to_string()));
     let keeper = Keeper {
-        namespaces: namespaces.clone(),
         handle: handle.clone(),
         ranges: ranges.collect(),
         is_logged: Arc::default(),
@@ -47,7 +45,6 @@ pub fn start(
 
 #[derive(Clone)]
 struct Keeper {
-    namespaces: ResourceHandle,
     handle: ResourceHandle,
     ranges: Vec<Value>,
     /// The log has it that the ranges differ.
@@ -57,13 +54,15 @@ struct Keeper {
 
 impl Settle for Keeper {
     fn types(&self) -> Vec<ResourceHandle> {
-        vec![self.namespaces.clone(), self.handle.clone()]
+        vec![self.handle.clone()]
     }
 
-    /// The namespace `default` is always there, so that the object is made even if none has been.
-    fn due(&self, place: usize, of: &str, _: Option<&StoredValue>) -> Option<String> {
-        let matters = if place == 0 { of == "default" } else { of == NAME };
-        matters.then(|| NAME.to_owned())
+    fn begin(&self) -> Vec<String> {
+        vec![NAME.to_owned()]
+    }
+
+    fn due(&self, _: usize, of: &str, _: Option<&StoredValue>) -> Option<String> {
+        (of == NAME).then(|| NAME.to_owned())
     }
 
     fn settle<'a>(&'a self, _: &'a str) -> LocalBoxFuture<'a, Result<(), ReconcileError>> {

@@ -20,7 +20,7 @@ import (
 // on a free loopback port, for a client that may do everything. Admission is
 // the default but for the disabled plugins: without a controller there are no
 // service accounts, and nobody ends the protection of volumes in use.
-func startKubeAPIServer(ctx context.Context, binary, disabled, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
+func startKubeAPIServer(ctx context.Context, binary, disabled string, fairness bool, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
 	port, err := freePort()
 	if err != nil {
 		return "", nil, nil, err
@@ -47,8 +47,10 @@ func startKubeAPIServer(ctx context.Context, binary, disabled, etcd, dir string)
 		"--cert-dir="+filepath.Join(dir, "pki"), "--service-cluster-ip-range=10.0.0.0/24",
 		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins="+disabled,
 		"--service-account-key-file="+keyFile, "--service-account-signing-key-file="+keyFile,
-		"--service-account-issuer=https://127.0.0.1/", "--max-requests-inflight=0", "--max-mutating-requests-inflight=0",
-		"--enable-priority-and-fairness=false")
+		"--service-account-issuer=https://127.0.0.1/", fmt.Sprintf("--enable-priority-and-fairness=%t", fairness))
+	if !fairness {
+		server.Args = append(server.Args, "--max-requests-inflight=0", "--max-mutating-requests-inflight=0")
+	}
 	server.Stdout, server.Stderr = log, log
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	server.WaitDelay = startLimit

@@ -37,6 +37,7 @@ func main() {
 	types := flag.String("types", "", "record nothing else: the warnings about the types in this folder's policies; with -kube-apiserver")
 	kubeAPIServer := flag.String("kube-apiserver", "", "record the answers of this kube-apiserver in place of those of the stand-alone server")
 	disabled := flag.String("disable-admission-plugins", "ServiceAccount,StorageObjectInUseProtection", "the plugins that kube-apiserver runs without")
+	fairness := flag.Bool("priority-and-fairness", false, "kube-apiserver keeps its own FlowSchemas and judges those of others")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
@@ -53,7 +54,7 @@ func main() {
 	}
 	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer interrupted()
-	err := withServer(*kubeAPIServer, *disabled, func(base string, client *http.Client) error {
+	err := withServer(*kubeAPIServer, *disabled, *fairness, func(base string, client *http.Client) error {
 		if *serve != "" {
 			return serveUntil(ctx, *serve, base)
 		}
@@ -63,7 +64,7 @@ func main() {
 		if *types != "" {
 			return recordTypes(*types, *kubeAPIServer, base, client)
 		}
-		return record(*scripts, *out, *only, *kubeAPIServer, base, client)
+		return record(*scripts, *out, *only, *kubeAPIServer, *fairness, base, client)
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
@@ -73,7 +74,7 @@ func main() {
 
 // withServer does the work while the real server runs: a kube-apiserver if one
 // is named.
-func withServer(kubeAPIServer, disabled string, work func(base string, client *http.Client) error) error {
+func withServer(kubeAPIServer, disabled string, fairness bool, work func(base string, client *http.Client) error) error {
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func withServer(kubeAPIServer, disabled string, work func(base string, client *h
 	start := startServer
 	if kubeAPIServer != "" {
 		start = func(ctx context.Context, etcd, dir string) (string, *http.Client, <-chan error, error) {
-			return startKubeAPIServer(ctx, kubeAPIServer, disabled, etcd, dir)
+			return startKubeAPIServer(ctx, kubeAPIServer, disabled, fairness, etcd, dir)
 		}
 	}
 	base, client, ended, err := start(ctx, etcd, dir)
@@ -122,14 +123,14 @@ current-context: oracle
 	return nil
 }
 
-func record(scripts, out, only, kubeAPIServer, base string, client *http.Client) error {
+func record(scripts, out, only, kubeAPIServer string, fairness bool, base string, client *http.Client) error {
 	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
 	if err != nil {
 		return err
 	}
 	made := header()
 	if kubeAPIServer != "" {
-		made, err = headerOf(kubeAPIServer)
+		made, err = headerOf(kubeAPIServer, fairness)
 	}
 	if err != nil {
 		return err
@@ -222,13 +223,17 @@ func header() map[string]string {
 }
 
 // headerOf says what made the file where that is a kube-apiserver.
-func headerOf(kubeAPIServer string) (map[string]string, error) {
+func headerOf(kubeAPIServer string, fairness bool) (map[string]string, error) {
+	command := "go run . -kube-apiserver FILE -scripts ../expectations/built-in -out ../expectations/built-in"
+	if fairness {
+		command = "go run . -priority-and-fairness -kube-apiserver FILE -scripts ../expectations/flow-control -out ../expectations/flow-control"
+	}
 	info, err := buildinfo.ReadFile(kubeAPIServer)
 	if err != nil {
 		return nil, err
 	}
 	made := map[string]string{
-		"command": "go run . -kube-apiserver FILE -scripts ../expectations/built-in -out ../expectations/built-in",
+		"command": command,
 		"go":      info.GoVersion,
 	}
 	for _, dependency := range info.Deps {

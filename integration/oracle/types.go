@@ -64,7 +64,7 @@ func recordTypes(folder, binary, base string, client *http.Client) error {
 		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: discoverer},
 		RestMapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)),
 	}
-	made, err := headerOf(binary)
+	made, err := headerOf(binary, false)
 	if err != nil {
 		return err
 	}

@@ -447,6 +447,10 @@ pub(crate) struct Serve {
     /// Deletes what lost its owners, and lets deletes say what becomes of what an object owns.
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) enable_garbage_collector: bool,
+    /// Keeps the FlowSchemas and PriorityLevelConfigurations that Kubernetes keeps, and sets the condition Dangling of each FlowSchema.
+    /// They do not decide which requests wait.
+    #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) enable_priority_and_fairness: bool,
     /// The controllers that run: * for all, -NAME for all but this one. There are
     /// garbage-collector-controller, resourcequota-controller, root-ca-certificate-publisher-controller, serviceaccount-controller,
     /// serviceaccount-token-controller and validatingadmissionpolicy-status-controller.

@@ -25,7 +25,7 @@ const AUTHORIZATION_MODE: &str = "authorization-mode";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The flags of kube-apiserver that mean the same here. All others are accepted, and said to be without effect.
-const SAME: [&str; 28] = [
+const SAME: [&str; 29] = [
     "admission-control-config-file",
     "advertise-address",
     "api-audiences",
@@ -34,6 +34,7 @@ const SAME: [&str; 28] = [
     "disable-admission-plugins",
     "enable-admission-plugins",
     "enable-garbage-collector",
+    "enable-priority-and-fairness",
     "event-ttl",
     "http2-max-streams-per-connection",
     "max-mutating-requests-inflight",

@@ -2,13 +2,11 @@
 //
 //	go run ./roles >../../finalizer-actor/src/roles/defaults.json
 //
-// Each object has a line of its own, so that the difference of two versions can be read. Feature gates are at their defaults.
+// Feature gates are at their defaults.
 package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +15,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"kindom.dev/integration/kube-apiserver/print"
 )
 
 const source = "pkg/registry/rbac/rest/storage_rbac.go and plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes 1.37"
@@ -75,41 +75,23 @@ func main() {
 	}
 
 	out := bufio.NewWriter(os.Stdout)
-	fmt.Fprintf(out, "{\n\"source\":%s,\n\"command\":%s,\n", line(source), line(command))
-	list(out, "clusterRoles", clusterRoles)
-	list(out, "clusterRoleBindings", clusterRoleBindings)
-	list(out, "roles", roles)
-	list(out, "roleBindings", roleBindings)
+	fmt.Fprintf(out, "{\n\"source\":%s,\n\"command\":%s,\n", print.Line(source), print.Line(command))
+	print.List(out, "clusterRoles", clusterRoles)
+	out.WriteString(",\n")
+	print.List(out, "clusterRoleBindings", clusterRoleBindings)
+	out.WriteString(",\n")
+	print.List(out, "roles", roles)
+	out.WriteString(",\n")
+	print.List(out, "roleBindings", roleBindings)
+	out.WriteString(",\n")
 	// The bindings to copy subjects to are among the bindings above.
 	split := map[string]string{}
 	for from, to := range bootstrappolicy.ClusterRoleBindingsToSplit() {
 		split[from] = to.Name
 	}
-	fmt.Fprintf(out, "\"clusterRolesToAggregate\":%s,\n", line(bootstrappolicy.ClusterRolesToAggregate()))
-	fmt.Fprintf(out, "\"clusterRoleBindingsToSplit\":%s\n}\n", line(split))
+	fmt.Fprintf(out, "\"clusterRolesToAggregate\":%s,\n", print.Line(bootstrappolicy.ClusterRolesToAggregate()))
+	fmt.Fprintf(out, "\"clusterRoleBindingsToSplit\":%s\n}\n", print.Line(split))
 	if err := out.Flush(); err != nil {
 		panic(err)
 	}
-}
-
-func list(out *bufio.Writer, name string, objects []object) {
-	fmt.Fprintf(out, "%s:[", line(name))
-	for i, one := range objects {
-		if i > 0 {
-			out.WriteString(",")
-		}
-		fmt.Fprintf(out, "\n%s", line(one))
-	}
-	out.WriteString("\n],\n")
-}
-
-// line is the JSON of a value, in which < and > are themselves.
-func line(value any) []byte {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		panic(err)
-	}
-	return bytes.TrimSpace(text.Bytes())
 }

@@ -55,6 +55,7 @@ mod fabric8;
 mod faces;
 mod fair;
 mod fallback;
+mod flow_schemas;
 mod flux;
 mod foreign;
 mod frames;

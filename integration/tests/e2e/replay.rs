@@ -116,9 +116,21 @@ async fn every_answer_of_an_admission_plugin_is_kube_apiservers() {
     replay_all(&tools::root().join("integration/expectations/plugins"), false, WITH_ACCOUNTS).await;
 }
 
-/// The recorded server ran without the plugin, as nobody made accounts there.
+/// The objects that kube-apiserver keeps for itself, and its word on flow schemas.
+#[tokio::test]
+async fn every_flow_schema_is_kept_as_kube_apiserver_keeps_it() {
+    replay_all(
+        &tools::root().join("integration/expectations/flow-control"),
+        false,
+        &["--authorization-mode=RBAC"],
+    )
+    .await;
+}
+
+/// The recorded server ran without the plugin, as nobody made accounts there; and without flow control, which writes when it likes.
 const WITHOUT_ACCOUNTS: &[&str] = &[
     "--authorization-mode=RBAC",
+    "--enable-priority-and-fairness=false",
     "--controllers=*,-resourcequota-controller,-clusterrole-aggregation-controller",
     "--disable-admission-plugins=ServiceAccount",
 ];

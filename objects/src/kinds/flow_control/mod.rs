@@ -18,7 +18,10 @@ use crate::kinds::table_column;
 use crate::metadata::metadata_mut;
 use crate::{BuiltInVersion, Names, RuleContext, Scope, Strategy, Subresource, TypeSpec};
 
+mod defaults;
 mod rules;
+
+pub use defaults::DefaultObject;
 
 const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 
@@ -27,8 +30,10 @@ static PRIORITY_LEVEL: Declared = Declared::catalogued(API_VERSION, "PriorityLev
 
 /// The kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlowKind {
+pub enum FlowKind {
+    /// FlowSchema.
     FlowSchema,
+    /// PriorityLevelConfiguration.
     PriorityLevel,
 }
 

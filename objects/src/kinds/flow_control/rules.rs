@@ -17,6 +17,8 @@ const QUEUES_MAX: i64 = 10_000_000;
 /// The bits of the hash that deals a hand of queues (`shufflesharding.MaxHashBits`).
 const HASH_BITS: f64 = 60.0;
 const EXEMPT: &str = "exempt";
+/// The bytes of the largest spec that an error shows.
+const SHOWN_BYTES_MAX: usize = 64 << 10;
 /// An annotation of `v1beta3`.
 const KEEPS_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const VERBS: [&str; 9] =
@@ -38,8 +40,29 @@ pub(super) fn validate(kind: FlowKind, object: &Value) -> ErrorList {
             level(object, &mut errors);
         }
     }
+    mandatory(kind, object, &mut errors);
     errors.append(&mut status(object));
     errors
+}
+
+/// The error in a spec that differs from one that nobody may change.
+fn mandatory(kind: FlowKind, object: &Value, errors: &mut ErrorList) {
+    let name = object.text_at(&["metadata", "name"]);
+    let Some(default) = kind.defaults().get(name).filter(|default| default.is_mandatory) else { return };
+    if errors.is_full() || kind.is_fixed(object, default) {
+        return;
+    }
+    let but = match kind {
+        FlowKind::PriorityLevel if name == EXEMPT => " except the 'spec.exempt' field",
+        _ => "",
+    };
+    let why = format!("spec of '{name}'{but} must equal the fixed value");
+    let (spec, at) = (part(object, "spec"), Path::new("spec"));
+    // Upstream's form of a spec may be thirty times as long as a client's.
+    errors.push(match spec.to_vec().len() > SHOWN_BYTES_MAX {
+        true => Error::invalid_part(&at, why),
+        false => Error::invalid_raw(&at, kind.declared().internal(&["spec"], spec), why),
+    });
 }
 
 /// `ValidateFlowSchemaStatus`, `ValidatePriorityLevelConfigurationStatus`
@@ -79,7 +102,7 @@ fn schema(object: &Value, errors: &mut ErrorList) {
         if !matches!(kind, "ByNamespace" | "ByUser") {
             let at = path.child("distinguisherMethod");
             // Upstream prints its own form of the method.
-            let shown = format!("{{\"Type\":{}}}", Value::from(kind));
+            let shown = FlowKind::FlowSchema.declared().internal(&["spec", "distinguisherMethod"], method);
             errors.push(Error::not_supported_raw(&at.child("type"), shown, &["ByNamespace", "ByUser"]));
         }
     }

@@ -124,8 +124,8 @@ impl Class {
         if let Some(class) = others.named(OtherKind::PriorityClass, name) {
             return Ok(Self::of(class));
         }
-        let of_system = OF_SYSTEM.iter().find(|(known, _)| *known == name);
-        let of_system = of_system.map(|(name, value)| plain(name, *value));
+        let of_system = OF_SYSTEM.iter().find(|(known, ..)| *known == name);
+        let of_system = of_system.map(|(name, value, _)| plain(name, *value));
         of_system.ok_or_else(|| format!("no PriorityClass with name {name} was found"))
     }
 }

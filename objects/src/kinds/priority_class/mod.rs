@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use kindom_api::Value;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::meta::names::name_is_dns_subdomain;
 use kindom_api::meta::validate_object_meta;
+use kindom_api::{Value, object};
 use kindom_schema::columns::{Columns, age, name_column};
 
 use crate::declared::Declared;
@@ -25,9 +25,33 @@ static PRIORITY_CLASS: Declared = Declared::catalogued("scheduling.k8s.io/v1", "
 /// `HighestUserDefinablePriority`
 const HIGHEST: i64 = 1_000_000_000;
 const SYSTEM: &str = "system-";
-/// The classes of the system, with their values.
-pub(super) const OF_SYSTEM: [(&str, i64); 2] =
-    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+/// The classes of the system, with their values and descriptions.
+pub(super) const OF_SYSTEM: [(&str, i64, &str); 2] = [
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+];
+
+/// The classes of the system, as they are made (`SystemPriorityClasses`).
+pub fn of_system() -> impl Iterator<Item = (&'static str, Value)> {
+    OF_SYSTEM.into_iter().map(|(name, value, description)| {
+        let class = object! {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": object! { "name": name },
+            "value": value,
+            "description": description,
+        };
+        (name, class)
+    })
+}
 
 /// PriorityClasses as a built-in type.
 pub(super) fn priority_classes() -> TypeSpec {
@@ -69,7 +93,7 @@ pub(super) fn is_default(class: &Value) -> bool {
 
 /// The reason why a class is none of the system's (`IsKnownSystemPriorityClass`).
 fn not_of_system(class: &Value, name: &str) -> Option<String> {
-    let Some((_, expected)) = OF_SYSTEM.iter().find(|(known, _)| *known == name) else {
+    let Some((_, expected, _)) = OF_SYSTEM.iter().find(|(known, ..)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
     if value(class) != *expected {
@@ -91,7 +115,7 @@ impl Strategy for PriorityClasses {
     }
 
     fn refuse_delete(&self, name: &str) -> Option<String> {
-        let is_of_system = OF_SYSTEM.iter().any(|(known, _)| *known == name);
+        let is_of_system = OF_SYSTEM.iter().any(|(known, ..)| *known == name);
         is_of_system.then(|| "this is a system priority class and cannot be deleted".to_owned())
     }
 
