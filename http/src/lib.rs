@@ -86,5 +86,5 @@ pub use handlers::{
 };
 pub use in_flight::InFlightMax;
 pub use metrics::{CertificateEnds, HostMetrics, ReviewMetrics, WebhookMetrics};
-pub use server::{Credentials, Running, ServeError, StopHandle, serve};
+pub use server::{Credentials, Loopback, Running, ServeError, StopHandle, serve};
 pub use snapshot::Snapshots;

@@ -1,10 +1,11 @@
 //! The programs that tests run beside the server, and where the project's files are.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::HarnessError;
 
@@ -24,26 +25,36 @@ pub fn root() -> &'static Path {
 /// [`HarnessError::Missing`]: no such file, or it does not build.
 pub fn kindom() -> Result<PathBuf, HarnessError> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let found = || found("KINDOM_BIN", || build(&["--bin", "kindom"], "kindom"));
+    let named = std::env::var_os("KINDOM_BIN").map(PathBuf::from);
+    let found = || found("KINDOM_BIN", named, || build(&["--bin", "kindom"], "kindom"));
     FOUND.get_or_init(found).clone().map_err(HarnessError::Missing)
 }
 
-/// A program with kinds of its own: the example `sails` of kindom-server. `KINDOM_SAILS` names one that is compiled already; otherwise it
-/// is built, once a process.
+/// A program with kinds of its own: an example of kindom-server. `KINDOM_EXAMPLES` names a folder of those that are compiled already;
+/// otherwise it is built, once a process.
 ///
 /// # Errors
-/// [`HarnessError::Missing`]: it does not build, or `KINDOM_SAILS` names no file.
-pub fn sails() -> Result<PathBuf, HarnessError> {
-    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let found = || found("KINDOM_SAILS", || build(&["--example", "sails"], "examples/sails"));
-    FOUND.get_or_init(found).clone().map_err(HarnessError::Missing)
+/// [`HarnessError::Missing`]: it does not build, or is not in that folder.
+pub fn example(name: &str) -> Result<PathBuf, HarnessError> {
+    static FOUND: Mutex<BTreeMap<String, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
+    // Whoever asks meanwhile waits for the build.
+    let mut all = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let of = all.entry(name.to_owned()).or_insert_with(|| {
+        let compiled = std::env::var_os("KINDOM_EXAMPLES").map(|folder| Path::new(&folder).join(name));
+        found("KINDOM_EXAMPLES", compiled, || build(&["--example", name], &format!("examples/{name}")))
+    });
+    of.clone().map_err(HarnessError::Missing)
 }
 
-/// The program that a variable names; without the variable, the one that `build` makes.
-fn found(variable: &str, build: impl FnOnce() -> Result<PathBuf, String>) -> Result<PathBuf, String> {
-    match std::env::var_os(variable) {
-        Some(path) if Path::new(&path).is_file() => Ok(path.into()),
-        Some(path) => Err(format!("{variable} names {}, which is not a file", Path::new(&path).display())),
+/// The program that a variable leads to; without the variable, the one that `build` makes.
+fn found(
+    variable: &str,
+    named: Option<PathBuf>,
+    build: impl FnOnce() -> Result<PathBuf, String>,
+) -> Result<PathBuf, String> {
+    match named {
+        Some(path) if path.is_file() => Ok(path),
+        Some(path) => Err(format!("{variable}: {} is not a file", path.display())),
         None => build(),
     }
 }

@@ -6,7 +6,8 @@
 //! - Servers share nothing but the process: each has a store, an authority and threads of its own.
 //! - Nothing of the process is changed: no subscriber of the log, no panic hook, no signal handler, no default of rustls, no
 //!   limit. Nothing is written to a disk, unless a flag names a file.
-//! - After [`InProcess::stop`], and after a drop, the server's threads have ended and its sockets are closed.
+//! - After [`InProcess::stop`], and after a drop, the server's threads have ended and its sockets are closed; but for the thread of
+//!   controllers that do not end when they are told to.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -14,6 +15,7 @@ use clap::Parser as _;
 use tokio::sync::oneshot;
 
 use crate::BoxError;
+use crate::controllers::Controllers;
 use crate::flags::{Command, Flags, Serve};
 use crate::serve::{Ready, Within, run_within};
 use crate::signals::{Program, Signals};
@@ -30,7 +32,8 @@ impl From<BoxError> for Error {
     }
 }
 
-/// A running server. Dropping it cuts its connections off, ends it, and waits until it has ended: some milliseconds.
+/// A running server. Dropping it cuts its connections off, ends it, and waits until it has ended: some milliseconds, and with
+/// controllers up to ten seconds more.
 pub struct InProcess {
     ready: Ready,
     life: Life,
@@ -43,15 +46,16 @@ impl InProcess {
     /// # Errors
     /// A flag that does not parse, or that a server without a process and a folder cannot obey; no thread, no free port.
     pub async fn start(flags: impl IntoIterator<Item = String>) -> Result<Self, Error> {
-        Self::start_with([], flags).await
+        Self::start_with([], Controllers::new(), flags).await
     }
 
-    /// As [`InProcess::start`]; serves these kinds, too.
+    /// As [`InProcess::start`]; serves these kinds, too, and runs these controllers.
     ///
     /// # Errors
     /// As there; a kind that cannot be served.
     pub async fn start_with(
         groups: impl IntoIterator<Item = Group>,
+        controllers: Controllers,
         flags: impl IntoIterator<Item = String>,
     ) -> Result<Self, Error> {
         let options = parse(flags)?;
@@ -60,7 +64,7 @@ impl InProcess {
         let (tell, told) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let serving = move || {
-            let served = run_within(Within::Program(tell), &options, &kinds, signals);
+            let served = run_within(Within::Program(tell), &options, (&kinds, &controllers), signals);
             // Nobody waits if the server is being dropped.
             let _ = end.send(served.map_err(Error::from));
         };

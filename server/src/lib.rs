@@ -11,6 +11,7 @@ mod advertised;
 mod aggregation;
 mod aggregator;
 mod client;
+mod controllers;
 mod convert;
 mod credentials;
 mod etcd;
@@ -41,6 +42,7 @@ pub mod typed;
 mod webhook_users;
 mod webhooks;
 
+pub use controllers::{Controllers, End};
 pub use kindom_derive::Resource;
 pub use typed::{
     Column, Context, Definition, Errors, Group, Loss, Resource, Scale, Strategy, SubresourceAnswer,
@@ -49,6 +51,7 @@ pub use typed::{
 #[doc(hidden)]
 pub use {k8s_openapi, kube};
 
+use std::future::Future;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -64,12 +67,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[must_use]
 pub struct Server {
     groups: Vec<Group>,
+    controllers: Controllers,
 }
 
 impl Server {
     /// A program that does what the arguments of this process say.
     pub fn from_args() -> Self {
-        Self { groups: Vec::new() }
+        Self { groups: Vec::new(), controllers: Controllers::new() }
     }
 
     /// Serves these kinds, too.
@@ -78,11 +82,35 @@ impl Server {
         self
     }
 
+    /// Runs controllers in the server's process, too; see [`Controllers::with`].
+    ///
+    /// ```no_run
+    /// # use std::process::ExitCode;
+    /// # use kindom_server::{End, Server, kube::Client};
+    /// # struct Manager;
+    /// # impl Manager {
+    /// #     fn new(_: &str, _: Client) -> Self { Self }
+    /// #     async fn run(self, end: End) -> Result<(), Box<dyn std::error::Error + Send + Sync>> { Ok(end.await) }
+    /// # }
+    /// fn main() -> ExitCode {
+    ///     Server::from_args().controllers(|client, end| Manager::new("apiserver", client).run(end)).run()
+    /// }
+    /// ```
+    pub fn controllers<F, R>(mut self, run: F) -> Self
+    where
+        F: Fn(kube::Client, End) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), BoxError>> + 'static,
+    {
+        self.controllers = self.controllers.with(run);
+        self
+    }
+
     /// Does it.
     #[must_use]
     pub fn run(self) -> ExitCode {
+        let controllers = self.controllers;
         let ended = Kinds::of(self.groups).and_then(|kinds| match Role::of(std::env::args_os()) {
-            Role::Own => own(&kinds),
+            Role::Own => own(&kinds, &controllers),
             Role::Etcd(args) => stand_in::etcd(&args).map(|()| ExitCode::SUCCESS),
             Role::ApiServer(args) => stand_in_api_server(&args, &kinds),
         });
@@ -100,12 +128,13 @@ fn stand_in_api_server(args: &[String], kinds: &Kinds) -> Result<ExitCode, BoxEr
     if !ignored.is_empty() {
         let _ = writeln!(std::io::stderr(), "without effect: --{}", ignored.join(", --"));
     }
-    Ok(serve(&*stand_in::serve_options(flags)?, kinds))
+    // A test that starts envtest's server brings controllers of its own.
+    Ok(serve(&*stand_in::serve_options(flags)?, kinds, &Controllers::new()))
 }
 
-fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
+fn own(kinds: &Kinds, controllers: &Controllers) -> Result<ExitCode, BoxError> {
     match Flags::parse().command {
-        Command::Serve(options) => return Ok(serve(&options, kinds)),
+        Command::Serve(options) => return Ok(serve(&options, kinds, controllers)),
         Command::Assets(options) => stand_in::assets(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Kinds => kinds.print(&mut std::io::stdout()),
@@ -119,11 +148,11 @@ fn own(kinds: &Kinds) -> Result<ExitCode, BoxError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(options: &flags::Serve, kinds: &Kinds) -> ExitCode {
+fn serve(options: &flags::Serve, kinds: &Kinds, controllers: &Controllers) -> ExitCode {
     logging::start(options.log_format, options.verbose);
     kindom_actor_kit::install_panic_hook();
     memory::keep_freed();
-    match serve::run(options, kinds) {
+    match serve::run(options, kinds, controllers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");

@@ -13,8 +13,8 @@ use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processor
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
-    RoleTypes, endpoints, expiry, garbage, holdings, policy_status, provision, quotas, service_cidr,
-    storage_version,
+    RoleTypes, endpoints, expiry, flow_schemas, garbage, holdings, policy_status, priority_classes,
+    provision, quotas, service_cidr, storage_version,
 };
 use kindom_http::authn::by_roles;
 use kindom_http::{
@@ -50,6 +50,7 @@ use crate::BoxError;
 use crate::accounts;
 use crate::advertised::advertised;
 use crate::aggregator::{self, Aggregator, claim_stored, publish_authentication};
+use crate::controllers::Controllers;
 use crate::credentials::{self, Keeper};
 use crate::flags::{GARBAGE_COLLECTOR, POLICY_STATUS, RESOURCE_QUOTA, Serve, runs};
 use crate::host::api_services::Registrar;
@@ -112,17 +113,17 @@ pub(crate) struct Ready {
 }
 
 /// Serves until told to end, as this process.
-pub(crate) fn run(options: &Serve, kinds: &Kinds) -> Result<(), BoxError> {
+pub(crate) fn run(options: &Serve, kinds: &Kinds, controllers: &Controllers) -> Result<(), BoxError> {
     let signals = Signals::listen(options.end_with_stdin)?;
     raise_descriptors();
-    run_within(Within::Process, options, kinds, signals)
+    run_within(Within::Process, options, (kinds, controllers), signals)
 }
 
 /// Serves until told to end, and blocks for so long.
 pub(crate) fn run_within(
     within: Within,
     options: &Serve,
-    kinds: &Kinds,
+    compiled: (&Kinds, &Controllers),
     signals: Signals,
 ) -> Result<(), BoxError> {
     roles::check(options)?;
@@ -156,7 +157,7 @@ pub(crate) fn run_within(
         let (arbiters, processors) = (Arbiters::new(threads)?, Processors::new(threads)?);
         let joined = matches!(within, Within::Program(_)).then(|| (arbiters.clone(), processors.clone()));
         let parts = (store, clock, arbiters, processors);
-        let served = serving(within, (options, kinds), parts, keeper, signals).await;
+        let served = serving(within, options, compiled, parts, keeper, signals).await;
         if let Some((arbiters, processors)) = joined {
             processors.shutdown();
             arbiters.shutdown();
@@ -249,7 +250,8 @@ impl Store {
 
 async fn serving(
     within: Within,
-    (options, kinds): (&Serve, &Kinds),
+    options: &Serve,
+    (kinds, controllers): (&Kinds, &Controllers),
     (store, clock, arbiters, processors): (Store, Clock, Arbiters, Processors),
     mut keeper: Keeper,
     mut signals: Signals,
@@ -284,6 +286,7 @@ async fn serving(
             webhook_users,
             webhook_metrics.clone(),
         )),
+        processors: Some(processors.clone()),
     });
 
     let rules = Registrations { disabled: options.feature_gates.disabled.clone(), compiled: kinds.names() };
@@ -399,7 +402,14 @@ async fn serving(
         provision::kubernetes_service(&registry, &types, network.addresses.0.first(), options.secure_port)?;
         // The smaller profiles have no such kind.
         if let Ok(cidrs) = of_plural("servicecidrs") {
-            service_cidr::start(&registry, &namespaces, &cidrs, &network, options.max_object_bytes)?;
+            service_cidr::start(&registry, &cidrs, &network, options.max_object_bytes)?;
+        }
+        if let Ok(classes) = of_plural("priorityclasses") {
+            priority_classes::start(&registry, &classes, options.max_object_bytes)?;
+        }
+        if options.enable_priority_and_fairness {
+            let [levels, schemas] = ["prioritylevelconfigurations", "flowschemas"].map(of_plural);
+            flow_schemas::start(&registry, &levels?, &schemas?, options.max_object_bytes)?;
         }
         has_endpoints = Some(types);
     }
@@ -494,6 +504,7 @@ async fn serving(
     let (credentials, clock) = (running.credentials(), deps.clock.clone());
     let kept =
         keeper.can_change().then(|| tokio::spawn(credentials::keep(keeper, credentials, clock, hangups)));
+    let working = controllers.start(&supervisor, &deps.arbiters, &running.loopback())?;
     signals.serving();
     let in_program = match within {
         Within::Process => {
@@ -517,6 +528,7 @@ async fn serving(
             why = replaced => Some(why),
         };
         if in_program {
+            working.end().await;
             handle.cut().await;
             return why;
         }
@@ -526,7 +538,10 @@ async fn serving(
             if let Some(endpoints) = endpoints {
                 endpoints.leave().await;
             }
-            clock.sleep(options.shutdown_delay_duration).await;
+            tokio::join!(working.end(), clock.sleep(options.shutdown_delay_duration));
+        } else {
+            // Nobody may see that state: they end without an answer.
+            working.tell();
         }
         let watches = options.shutdown_watch_termination_grace_period;
         let cut = handle.stop(DRAIN.max(watches), watches).await;

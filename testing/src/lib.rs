@@ -41,8 +41,8 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use kindom_server::Group;
 use kindom_server::in_process::InProcess;
+use kindom_server::{Controllers, Group};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
@@ -86,6 +86,7 @@ pub struct Builder {
     profile: Profile,
     flags: Vec<String>,
     groups: Vec<Group>,
+    controllers: Controllers,
 }
 
 impl fmt::Debug for Builder {
@@ -120,6 +121,13 @@ impl Builder {
         self
     }
 
+    /// Runs these controllers in the server, as the test's program does ([`kindom_server::Server::controllers`]).
+    #[must_use]
+    pub fn controllers(mut self, controllers: Controllers) -> Self {
+        self.controllers = controllers;
+        self
+    }
+
     /// Starts the server; see [`TestServer::start`].
     ///
     /// # Errors
@@ -132,14 +140,15 @@ impl Builder {
         };
         let mut flags = vec![format!("--profile={profile}")];
         flags.extend(self.flags);
-        let server = InProcess::start_with(self.groups, flags).await?;
+        let server = InProcess::start_with(self.groups, self.controllers, flags).await?;
         let config = server.url().parse().map(Config::new).map_err(|error| Error::Client(error.into()))?;
         let connector = connector(&server).map_err(Error::Client)?;
         Ok(TestServer { server, config, connector })
     }
 }
 
-/// A server in this process. Dropping it ends it, and waits some milliseconds until it has ended.
+/// A server in this process. Dropping it ends it, and waits some milliseconds until it has ended, or until its controllers have, for
+/// up to ten seconds.
 pub struct TestServer {
     server: InProcess,
     config: Config,

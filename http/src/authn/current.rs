@@ -37,6 +37,8 @@ pub struct Peer {
     reached: Option<SocketAddr>,
     /// The client's address.
     address: Option<SocketAddr>,
+    /// The user, if the client is the server's own process.
+    own: Option<Arc<User>>,
     held: Arc<AtomicU64>,
 }
 
@@ -102,8 +104,15 @@ impl CurrentAuthenticator {
             ends,
             reached: None,
             address: None,
+            own: None,
             held: Arc::default(),
         }
+    }
+
+    /// The server's own process as a client. Nothing that its requests carry makes it another user, but impersonation.
+    #[must_use]
+    pub fn own_peer(&self) -> Peer {
+        Peer { own: Some(Arc::new(User::api_server().authenticated())), ..self.peer(Vec::new()) }
     }
 
     /// As [`Authenticator::is_of_a_proxy`].
@@ -127,6 +136,9 @@ impl CurrentAuthenticator {
             let nobody = now.authenticator.peer(&[]);
             return now.authenticator.authenticate(&nobody, presented, headers);
         };
+        if let Some(own) = &peer.own {
+            return Ok((Arc::clone(own), false));
+        }
         let mut judged = peer.judged.borrow_mut();
         let (number, verdict) = &mut *judged;
         if *number != now.number {
@@ -168,5 +180,23 @@ mod tests {
         assert_eq!(name(&bare, Some("Bearer def")).as_deref(), Some("carol"));
         let nobody = current.authenticate(None, Presented::new(None), []).unwrap();
         assert_eq!(nobody.0.name, ANONYMOUS);
+    }
+
+    #[test]
+    fn the_process_itself_stays_who_it_is() {
+        let authority = Authority::new("old");
+        let with = |tokens: &str| {
+            let authenticator =
+                Authenticator::new(&[authority.der()], Tokens::parse(tokens, "tokens.csv").unwrap());
+            authenticator.unwrap()
+        };
+        let current = CurrentAuthenticator::new(with("abc,alice,1\n"));
+        let own = current.own_peer();
+        for header in [None, Some("Bearer abc"), Some("Bearer wrong")] {
+            let headers = [("x-remote-user", &b"bob"[..])];
+            let (user, _) = current.authenticate(Some(&own), Presented::new(header), headers).unwrap();
+            assert_eq!(*user, User::api_server().authenticated());
+            current.replace(with("def,carol,1\n"));
+        }
     }
 }

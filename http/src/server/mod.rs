@@ -2,11 +2,13 @@
 //!
 //! # Flow
 //! actix-server accepts connections and hands them to its workers, each of which has one thread. A worker ends TLS with the
-//! configuration that is in force, identifies the client, and speaks the protocol that was agreed on. [`StopHandle`] walks
-//! the server through the phases of its end ([`Phase`]), which every connection follows by itself.
+//! configuration that is in force, identifies the client, and speaks the protocol that was agreed on. Connections of the process
+//! itself come to the workers by a [`Loopback`]. [`StopHandle`] walks the server through the phases of its end ([`Phase`]), which
+//! every connection follows by itself.
 
 mod http2;
 mod inflow;
+mod loopback;
 mod paced;
 mod places;
 
@@ -21,16 +23,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_http::body::{BodySize, BoxBody, MessageBody};
+use actix_http::error::DispatchError;
 use actix_http::{HttpService, Request};
 use actix_server::ServerHandle;
 use actix_service::{IntoServiceFactory as _, Service, ServiceFactory, fn_factory, fn_service};
 use actix_web::dev::{AppConfig, ServiceResponse};
-use actix_web::rt::net::TcpStream;
+use actix_web::rt::net::{TcpStream, UnixStream};
+use actix_web::rt::spawn;
 use actix_web::web;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -43,6 +48,8 @@ use crate::phase::{Connections, Phase};
 use crate::state::State;
 use crate::turns::Turns;
 use inflow::{Heads, Inflow};
+pub use loopback::Loopback;
+use loopback::Receivers;
 use paced::Paced;
 use places::{Addresses, Guest, Place, Places};
 
@@ -79,6 +86,7 @@ pub struct Running {
     pub address: SocketAddr,
     stop: StopHandle,
     credentials: Credentials,
+    loopback: Loopback,
     server: actix_server::Server,
     /// Closed when the last worker's thread has ended.
     workers: mpsc::Receiver<Infallible>,
@@ -115,6 +123,12 @@ impl Running {
     #[must_use]
     pub fn handle(&self) -> StopHandle {
         self.stop.clone()
+    }
+
+    /// To reach it from within the process.
+    #[must_use]
+    pub fn loopback(&self) -> Loopback {
+        self.loopback.clone()
     }
 
     /// To replace its certificate, and the credentials that it takes, while it runs.
@@ -224,8 +238,17 @@ pub fn serve(
     let phase = state.phase.clone();
     let connections = Arc::new(Connections::default());
     let (alive, workers_ended) = mpsc::channel(1);
-    let shared =
-        Shared { app, state, tls, connections: Arc::clone(&connections), places, addresses, streams_max };
+    let (loopback, opened) = Loopback::new(workers);
+    let shared = Shared {
+        app,
+        state,
+        tls,
+        opened,
+        connections: Arc::clone(&connections),
+        places,
+        addresses,
+        streams_max,
+    };
     let server = actix_server::Server::build()
         .workers(workers)
         .max_concurrent_connections(connections_max)
@@ -242,7 +265,7 @@ pub fn serve(
         .map_err(listen)?
         .run();
     let stop = StopHandle { server: server.handle(), phase, connections };
-    Ok(Running { address: bound, stop, credentials, server, workers: workers_ended })
+    Ok(Running { address: bound, stop, credentials, loopback, server, workers: workers_ended })
 }
 
 /// The state that all workers share.
@@ -251,6 +274,8 @@ struct Shared {
     app: web::Data<App>,
     state: Arc<State>,
     tls: Arc<ArcSwap<ServerConfig>>,
+    /// The connections of the process itself.
+    opened: Receivers,
     connections: Arc<Connections>,
     /// The places of one worker.
     places: usize,
@@ -267,35 +292,16 @@ thread_local! {
 type Tls = Box<TlsStream<TcpStream>>;
 
 /// A connection, and its place in its worker.
-type Connection = Paced<Tls, Rc<Place>>;
+type Connection<T> = Paced<T, Rc<Place>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
     let app = actix_web::App::new().app_data(shared.app.clone()).default_service(fn_service(handle));
     let app = Rc::new(app.into_factory().new_service(AppConfig::default()).await?);
-    let of_http1 = Rc::clone(&app);
-    let state = Arc::clone(&shared.state);
-    let phase = shared.state.phase.subscribe();
-    let http1 = HttpService::build()
-        .keep_alive(IDLE)
-        .client_request_timeout(HEAD)
-        .client_disconnect_timeout(DISCONNECT)
-        // Hidden from the documentation, but how actix-web itself has connections end in order.
-        .graceful_shutdown_signal(move || {
-            let mut phase = phase.clone();
-            async move {
-                let _ = phase.wait_for(Phase::is_ending).await;
-            }
-        })
-        .on_connect_ext(move |io: &Connection, data| {
-            data.insert(peer(&state, &io.io));
-            data.insert(Rc::clone(&io.data));
-        })
-        .h1(fn_factory(move || ready(Ok::<_, ()>(counted(Rc::clone(&of_http1))))))
-        .new_service(())
-        .await?;
-    let (http1, places) = (Rc::new(http1), Rc::new(Places::new(shared.places)));
+    let http1 = Rc::new(http1(shared.clone(), Rc::clone(&app), |state, io: &Tls| peer(state, io)).await?);
+    let places = Rc::new(Places::new(shared.places));
     let (heads, turns) = (Rc::new(Heads::default()), Turns::new());
+    spawn(serve_loopback(shared.clone(), Rc::clone(&app), turns.clone()));
     Ok(fn_service(move |io: TcpStream| {
         let (shared, app, http1, place) =
             (shared.clone(), Rc::clone(&app), Rc::clone(&http1), Rc::new(places.enter()));
@@ -340,6 +346,75 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
             Ok(())
         }
     }))
+}
+
+/// Serves HTTP/1.1 on the connections of a worker, whose clients `peer` knows.
+async fn http1<T, S>(
+    shared: Shared,
+    app: Rc<S>,
+    peer: impl Fn(&State, &T) -> Rc<Peer> + 'static,
+) -> Result<impl Service<(Connection<T>, Option<SocketAddr>), Response = (), Error = DispatchError>, ()>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
+    S::Future: 'static,
+{
+    let phase = shared.state.phase.subscribe();
+    HttpService::build()
+        .keep_alive(IDLE)
+        .client_request_timeout(HEAD)
+        .client_disconnect_timeout(DISCONNECT)
+        // Hidden from the documentation, but how actix-web itself has connections end in order.
+        .graceful_shutdown_signal(move || {
+            let mut phase = phase.clone();
+            async move {
+                let _ = phase.wait_for(Phase::is_ending).await;
+            }
+        })
+        .on_connect_ext(move |io: &Connection<T>, data| {
+            data.insert(peer(&shared.state, &io.io));
+            data.insert(Rc::clone(&io.data));
+        })
+        .h1(fn_factory(move || ready(Ok::<_, ()>(counted(Rc::clone(&app))))))
+        .new_service(())
+        .await
+}
+
+/// Serves the connections of the process itself that come to this worker, until the server ends. They have places of their own, which
+/// nobody else can take.
+async fn serve_loopback<S>(shared: Shared, app: Rc<S>, turns: Turns)
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
+    S::Future: 'static,
+{
+    let own = |state: &State, _: &UnixStream| Rc::new(state.authenticator.own_peer());
+    let taken = shared.opened.lock().pop();
+    let (Some(mut opened), Ok(http1)) = (taken, http1(shared.clone(), app, own).await) else { return };
+    // `Loopback` counts them.
+    let (http1, places) = (Rc::new(http1), Rc::new(Places::new(usize::MAX)));
+    let mut phase = shared.state.phase.subscribe();
+    loop {
+        let next = tokio::select! {
+            biased;
+            _ = phase.wait_for(Phase::is_ending) => return,
+            next = opened.recv() => next,
+        };
+        let Some(next) = next else { return };
+        let (io, place) = match next.into_parts() {
+            Ok((io, place)) => (Paced::new(io, None, Rc::new(places.enter())), place),
+            Err(error) => {
+                tracing::warn!(%error, "a connection of the process itself cannot be served");
+                continue;
+            }
+        };
+        let (http1, open) = (Rc::clone(&http1), shared.connections.open());
+        spawn(turns.take(async move {
+            let _open = (open, place);
+            if let Err(error) = http1.call((io, None)).await {
+                tracing::trace!(%error, "a connection of the process itself broke off");
+            }
+        }));
+    }
 }
 
 /// The application for HTTP/1.1, whose requests are under way until their answers were handed to the connection.

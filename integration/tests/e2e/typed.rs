@@ -1,4 +1,4 @@
-//! A program with a kind of its own, as a process: the example `sails` of kindom-server.
+//! A program with a kind of its own, as a process: the examples of kindom-server.
 
 use kindom_integration::{HarnessError, Server, ServerOptions, tools};
 use serde_json::json;
@@ -12,7 +12,7 @@ async fn apply(server: &Server, manifest: &str) -> Result<String, HarnessError> 
 
 /// Has this folder served by the program with sloops in the place of kindom.
 fn with_sloops(options: ServerOptions) -> ServerOptions {
-    let program = tools::sails().unwrap().display().to_string();
+    let program = tools::example("sails").unwrap().display().to_string();
     // The harness appends kindom's path and its arguments.
     options.launcher(&["sh", "-c", r#"program=$0; shift; exec "$program" "$@""#, &program].map(str::to_owned))
 }
@@ -133,6 +133,56 @@ async fn kubectl_reaches_a_subresource_of_the_program() {
     let expected = r#"{"hoist":{"program":true,"verbs":["create","get"]},"keeper":{"reads":[".spec.keeper"],"versions":["v1beta1"]}}"#;
     assert_eq!(declared(&server).await, expected);
     assert_eq!(server.kubectl(&["get", "--raw", hoist]).await.unwrap(), sails);
+}
+
+/// B-40 to B-44: the controllers in a server's process act for kubectl, also after a kill -9, and give their Lease back when the server is
+/// told to end.
+#[tokio::test]
+async fn kubectl_sees_what_controllers_in_the_process_have_done() {
+    let elected = |options: ServerOptions| {
+        let program = tools::example("one_process").unwrap().display().to_string();
+        let exec = r#"program=$0; shift; KINDOM_LEASE=default/harbour exec "$program" "$@""#;
+        options.launcher(&["sh", "-c", exec, &program].map(str::to_owned))
+    };
+    let mut server = elected(ServerOptions::default()).start().await.unwrap();
+    apply(&server, SLOOP).await.unwrap();
+    server
+        .kubectl(&["wait", "--for=jsonpath={.status.crew}=2", "sloop/argo", "--timeout=60s"])
+        .await
+        .unwrap();
+    server.kubectl(&["scale", "sloop", "argo", "--replicas=4"]).await.unwrap();
+    server
+        .kubectl(&["wait", "--for=jsonpath={.status.crew}=4", "sloop/argo", "--timeout=60s"])
+        .await
+        .unwrap();
+    let holder = async |server: &Server| {
+        let path = "jsonpath={.spec.holderIdentity}";
+        server.kubectl(&["get", "lease", "harbour", "-o", path]).await.unwrap()
+    };
+    let first = holder(&server).await;
+    assert_ne!(first, "");
+
+    server.ask_to_end().unwrap();
+    assert!(server.ended().await.unwrap().success());
+    // A server without controllers shows the lease as they left it.
+    let mut server = with_sloops(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    assert_eq!(holder(&server).await, "");
+    server.terminate().await.unwrap();
+    let mut server = elected(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    server.kubectl(&["scale", "sloop", "argo", "--replicas=5"]).await.unwrap();
+    server
+        .kubectl(&["wait", "--for=jsonpath={.status.crew}=5", "sloop/argo", "--timeout=60s"])
+        .await
+        .unwrap();
+    let second = holder(&server).await;
+    assert!(![String::new(), first].contains(&second));
+    // The one that is killed leaves a lease behind that has to run out.
+    server.kill9().unwrap();
+    let mut server = elected(ServerOptions::default()).succeeding(&server).start().await.unwrap();
+    server.kubectl(&["delete", "sloop", "argo", "--timeout=60s"]).await.unwrap();
+    assert!(![String::new(), second].contains(&holder(&server).await));
+    server.ask_to_end().unwrap();
+    assert!(server.ended().await.unwrap().success());
 }
 
 /// B-14, B-20, B-24: kubectl works with each version of a kind; without the program nobody converts.

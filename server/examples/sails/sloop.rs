@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The controller takes it away once the sloop's berth is free.
-const FINALIZER: &str = "sails.example.com/berth";
+pub(crate) const FINALIZER: &str = "sails.example.com/berth";
 
 /// A boat with one mast.
 #[derive(Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
