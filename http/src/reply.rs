@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{dear, turn};
+use kindom_actor_kit::{DEAR, dear, turn};
 use kindom_api::{GroupResource, Value};
 use kindom_objects::declared_subresources::Part;
 use kindom_objects::webhook_conversion::Conversions;
-use kindom_objects::{StoredObject, Subresource, TypeSpec, Unreadable, VersionSpec, render};
+use kindom_objects::{Converter, StoredObject, Subresource, TypeSpec, Unreadable, VersionSpec, render};
 use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
@@ -48,6 +48,12 @@ pub(crate) async fn turn_to_write(
     accepted: Accepted,
 ) -> Result<(), Failure> {
     let bytes = object.json().len();
+    if matches!(spec.converter(), Some(Converter::Program(_)))
+        && !render::is_copied(spec, call.version()?, object)
+    {
+        // What the program does with it may take any time, whatever its size.
+        dear(DEAR).await?;
+    }
     // Most are small, and cost nothing to judge either.
     if bytes < SMALL_BYTES && accepted.shape == Shape::Whole {
         return Ok(());

@@ -41,8 +41,8 @@ type Answer = Result<Vec<u8>, String>;
 impl ResourceHandle {
     /// Does some work on an object of the type, in which it is converted: again and again, until every question to the type's
     /// converter has an answer, or the deadline has passed. The questions of each run are asked together. `cost` is the time that
-    /// one run takes a processor. Without a converter there is one run, and nothing to wait for. In the pool, code of the program's
-    /// converts within the work, which then has one run, too.
+    /// one run takes a processor. Without a converter there is one run, and nothing to wait for. Code of the program's converts within
+    /// the work, which is done in the pool then.
     pub async fn converting<T>(
         &self,
         spec: &TypeSpec,
@@ -52,18 +52,19 @@ impl ResourceHandle {
     ) -> T {
         let Some(converter) = spec.converter() else { return work() };
         let is_program = matches!(converter, Converter::Program(_));
-        if is_program && is_in_pool() {
+        if is_program && is_run() {
+            if !is_in_pool() {
+                // Most work needs no conversion.
+                let made = conversions.during(&mut work);
+                if conversions.take_missing().is_empty() {
+                    return made;
+                }
+                until_in_pool(cost).await;
+            }
             return as_foreign(spec, conversions, work);
         }
         loop {
             let made = conversions.during(&mut work);
-            if is_program && is_run() {
-                if conversions.take_missing().is_empty() {
-                    return made;
-                }
-                turn(cost.max(DEAR)).await;
-                return as_foreign(spec, conversions, work);
-            }
             let end = match conversions.bytes() > HELD_MAX {
                 true => Some("its answers about one object are too large"),
                 false => deadline.passed().then_some("the time of the request is over"),
@@ -85,6 +86,23 @@ impl ResourceHandle {
             }
             turn(cost + parse(conversions.bytes())).await;
         }
+    }
+
+    /// As [`converting`](Self::converting), for work that is [`caught`](crate::panics::caught), which calls code of the program's as the
+    /// rules of the type that it is.
+    pub(crate) async fn planning<T>(
+        &self,
+        spec: &TypeSpec,
+        conversions: &mut Conversions,
+        (deadline, cost): (Deadline, Duration),
+        mut work: impl FnMut() -> T,
+    ) -> T {
+        if spec.strategy.is_of_program() && is_run() {
+            // A wait may have left the pool since the write came there.
+            until_in_pool(cost).await;
+            return work();
+        }
+        self.converting(spec, conversions, (deadline, cost), work).await
     }
 
     /// Has the type's converter asked all that some work is going to ask: the objects that `see` reads.
@@ -141,32 +159,57 @@ impl ResourceHandle {
     ) -> Vec<Answer> {
         let bytes: usize = questions.iter().map(|question| question.object.len()).sum();
         let cost = parse(2 * bytes).max(DEAR);
-        let (name, rules, asked) = (Arc::clone(&spec.prefix), Arc::clone(rules), questions.to_vec());
-        let step = move || asked.iter().map(|question| question.converted_by(&*rules)).collect();
-        let answers: Result<Vec<Answer>, String> = match &self.deps().processors {
-            Some(processors) if !is_run() => {
-                let in_pool = async move {
-                    turn(cost).await;
-                    foreign(&name, step)
-                };
-                let run = processors.run(own_flow(&spec.prefix), in_pool);
-                match run.within(deadline.instant()).await {
-                    Ok(made) => made.map_err(|why| why.to_string()),
-                    Err(why) => Err(why.to_string()),
-                }
-            }
-            _ => {
-                turn(cost).await;
-                foreign(&name, step).map_err(|why| why.to_string())
+        let (name, rules, asked) = (conversions_of(spec), Arc::clone(rules), questions.to_vec());
+        let made = Arc::new(Mutex::new(Vec::with_capacity(asked.len())));
+        let answers = Arc::clone(&made);
+        // Of a batch with an object whose conversion does not end, those before it have answers.
+        let convert = async move {
+            until_in_pool(cost).await;
+            for question in &asked {
+                let converted = foreign(&name, || question.converted_by(&*rules));
+                answers
+                    .lock()
+                    .push(converted.unwrap_or_else(|why| Err(question.has_no_form(&why.to_string()))));
             }
         };
-        answers.unwrap_or_else(|why| questions.iter().map(|of| Err(of.has_no_form(&why))).collect())
+        let late = match &self.deps().processors {
+            Some(processors) if !is_run() => {
+                let run = processors.run(own_flow(&spec.prefix), convert).within(deadline.instant());
+                run.await.map_or_else(|why| why.to_string(), |()| String::new())
+            }
+            _ => {
+                convert.await;
+                String::new()
+            }
+        };
+        let mut made = std::mem::take(&mut *made.lock());
+        let others = questions.iter().skip(made.len()).map(|question| Err(question.has_no_form(&late)));
+        made.extend(others.collect::<Vec<_>>());
+        made
     }
+}
+
+/// Returns true if [`planning`](ResourceHandle::planning) may do its work more than once.
+pub(crate) fn may_run_again(spec: &TypeSpec) -> bool {
+    spec.converter().is_some() && !(spec.strategy.is_of_program() && is_run())
+}
+
+/// Waits for a turn in the pool. A future that is polled beside others may find that one of those has left it again.
+async fn until_in_pool(cost: Duration) {
+    while is_run() && !is_in_pool() {
+        turn(cost.max(DEAR)).await;
+    }
+}
+
+/// The name of the conversions that readers need. If they do not end, writes of the stored version go on, which may mend what they
+/// fail on.
+fn conversions_of(spec: &TypeSpec) -> Arc<str> {
+    format!("conversions of {}", spec.prefix).into()
 }
 
 /// Does some work in which code of the program's converts objects, in the pool.
 fn as_foreign<T>(spec: &TypeSpec, conversions: &mut Conversions, mut work: impl FnMut() -> T) -> T {
-    match foreign(&spec.prefix, &mut work) {
+    match foreign(&conversions_of(spec), &mut work) {
         Ok(made) => made,
         Err(why) => {
             conversions.refuse(&format!("conversions of {} do not end: {why}", spec.names.kind));

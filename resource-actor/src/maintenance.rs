@@ -1,6 +1,7 @@
 //! Writes of objects as they are stored, whatever version they are in: drains, and rewrites in the storage version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindom_actor_kit::Deadline;
 use kindom_api::{User, meta};
@@ -17,7 +18,8 @@ use kindom_objects::plan::{self, DrainPlan};
 use kindom_objects::plugins::Others;
 use kindom_objects::render::{refresh, restored, stored};
 use kindom_objects::seal::{NO_SHAPE, Sealed};
-use kindom_objects::{StoredObject, TypeSpec};
+use kindom_objects::webhook_conversion::Conversions;
+use kindom_objects::{Converter, StoredObject, TypeSpec};
 
 /// The state of an object after one step of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +130,18 @@ impl ResourceHandle {
         if spec.read_only() {
             return Ok(Rewritten::LookAgain);
         }
-        let sealed = match restored(&spec, object) {
+        let restored = match spec.converter() {
+            Some(Converter::Program(_)) => {
+                let (conversions, run) = (&mut Conversions::default(), (deadline, Duration::ZERO));
+                let restored = self.converting(&spec, conversions, run, || restored(&spec, object)).await;
+                if let (Err(why), true) = (&restored, deadline.passed()) {
+                    return Err(WriteError::Unavailable(why.clone()));
+                }
+                restored
+            }
+            _ => restored(&spec, object),
+        };
+        let sealed = match restored {
             Ok(Some(sealed)) => sealed,
             Ok(None) => return Ok(Rewritten::Current),
             Err(why) => return Ok(Rewritten::Undecodable(why)),

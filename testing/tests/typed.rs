@@ -430,7 +430,7 @@ async fn a_conversion_that_does_not_end_hurts_its_requests_alone() {
         client.clone().request::<Value>(request.body(body).unwrap()).await.map_err(refusal)
     };
     let (new, old) = ("/apis/sails.example.com/v1/buoys", "/apis/sails.example.com/v1alpha1/buoys");
-    for (name, depth) in [("fine", 1), ("stuck", 9)] {
+    for (name, depth) in [("fine", 1), ("stuck", 9), ("doomed", 9)] {
         let buoy = json!({
             "apiVersion": "sails.example.com/v1", "kind": "Buoy", "metadata": { "name": name }, "spec": { "depth": depth },
         });
@@ -474,6 +474,9 @@ async fn a_conversion_that_does_not_end_hurts_its_requests_alone() {
     };
     assert!(refused.0 == 500 && refused.1.contains("conversions of Buoy do not end"), "{refused:?}");
     assert_eq!(depth(format!("{new}/stuck")).await, Ok(json!(9)));
+    // What fails can still be mended, or removed.
+    assert_eq!(patch("stuck").await.unwrap()["metadata"]["name"], "stuck");
+    asked("DELETE", &format!("{new}/doomed"), Value::Null).await.unwrap();
 
     *STUCK.lock().unwrap() = None;
     while depth(format!("{old}/stuck")).await != Ok(json!(9)) {}

@@ -10,7 +10,7 @@
 //! - A flow whose queue is longer than a client would wait for is refused ([`Overloaded`]), with the time after which it may try
 //!   again.
 //! - A request that nobody waits for any more is dropped, at the latest after its present step.
-//! - A step that never ends ([`foreign`]) costs a thread, in whose place another one comes; of each kind only so many.
+//! - A step that never ends ([`foreign`]) costs a thread, in whose place another one comes; of each name only so many.
 
 mod overseer;
 mod pool;
@@ -36,7 +36,7 @@ pub use worker::{Foreign, foreign, foreign_future, is_in_pool};
 /// A step of less stays where it is: handing it over costs about a twentieth of this, and it holds up its thread for no longer.
 pub const DEAR: Duration = Duration::from_millis(1);
 
-/// The queue of a flow is full, or steps of its kind that do not end have all the threads that they may have ([`foreign`]).
+/// The queue of a flow is full, or steps of a name that do not end have all the threads that they may have ([`foreign`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too much of this is waiting already")]
 pub struct Overloaded {

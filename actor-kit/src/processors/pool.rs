@@ -56,8 +56,8 @@ pub(super) struct ProcessorPool {
 
 struct State {
     queue: FairQueue<Piece>,
-    /// The threads that steps of a kind have, which do not end.
-    written_off: HashMap<u64, usize>,
+    /// The threads that steps of a name have, which do not end.
+    written_off: HashMap<Arc<str>, usize>,
     /// The threads that wait for a piece, as in [`ProcessorPool::ready`], without those that were told of one.
     idle: [usize; 2],
     ended: bool,
@@ -131,9 +131,9 @@ impl<T> Future for InPool<T> {
 
 impl State {
     /// # Errors
-    /// [`Overloaded`]: steps of this kind have too many threads that they do not give back.
-    fn admit_foreign(&self, kind: u64) -> Result<(), Overloaded> {
-        match self.written_off.get(&kind) {
+    /// [`Overloaded`]: steps of this name have too many threads that they do not give back.
+    fn admit_foreign(&self, name: &str) -> Result<(), Overloaded> {
+        match self.written_off.get(name) {
             Some(threads) if *threads >= worker::WRITTEN_OFF_MAX => {
                 Err(Overloaded { retry_after: worker::FOREIGN_MAX })
             }
@@ -282,13 +282,13 @@ impl ProcessorPool {
         for worker in workers {
             // Locked, so that a thread is counted before it sees that it was written off.
             let mut state = self.state.lock();
-            let Some(kind) = worker.write_off() else { continue };
+            let Some(name) = worker.write_off() else { continue };
             if let Err(error) = self.start("processor", worker.most) {
                 tracing::error!(%error, "no thread comes in the place of one that is written off");
                 worker.keep();
                 continue;
             }
-            *state.written_off.entry(kind).or_default() += 1;
+            *state.written_off.entry(name).or_default() += 1;
         }
     }
 
@@ -340,9 +340,9 @@ impl ProcessorPool {
             let change = change.saturating_sub(i64::try_from(cost).unwrap_or(i64::MAX));
             let mut state = self.state.lock();
             state.queue.charge(flow, change);
-            let Some(kind) = worker.written_off() else { continue };
+            let Some(name) = worker.written_off() else { continue };
             // Another thread has its place.
-            if let Some(count) = state.written_off.get_mut(&kind) {
+            if let Some(count) = state.written_off.get_mut(&name) {
                 *count = count.saturating_sub(1);
             }
             drop(state);
@@ -354,15 +354,14 @@ impl ProcessorPool {
 
     /// # Errors
     /// [`Overloaded`]
-    pub(super) fn admit_foreign(&self, kind: u64) -> Result<(), Overloaded> {
-        self.state.lock().admit_foreign(kind)
+    pub(super) fn admit_foreign(&self, name: &str) -> Result<(), Overloaded> {
+        self.state.lock().admit_foreign(name)
     }
 
     /// # Errors
     /// [`Overloaded`]
     pub(super) fn admit(&self, flow: Flow) -> Result<(), Overloaded> {
         let state = self.state.lock();
-        state.admit_foreign(flow.kind)?;
         let (waiting, pieces) = state.queue.waiting(flow);
         drop(state);
         let each = waiting / self.threads;

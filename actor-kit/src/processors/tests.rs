@@ -55,12 +55,13 @@ async fn what_is_cheap_stays_and_what_is_dear_goes() {
     assert_eq!(dear(MINUTE).await, Ok(()), "outside a pool");
 }
 
-/// A request with a foreign step that lasts until the sender is dropped.
+/// A request with a foreign step that lasts until the sender is dropped; it has the name of its kind.
 fn stuck(pool: &Processors, of: Flow) -> (mpsc::Sender<()>, Run<Result<bool, Overloaded>>) {
     let (release, held) = mpsc::channel::<()>();
+    let name = of.kind.to_string().into();
     let request = async move {
         dear(DEAR).await?;
-        foreign(&"a test".into(), || held.recv().is_err())
+        foreign(&name, || held.recv().is_err())
     };
     (release, pool.run(of, request))
 }
@@ -178,14 +179,14 @@ async fn a_foreign_future_goes_on_in_the_pool() {
     pool.shutdown();
 }
 
-/// One that has begun is not refused any more: it goes on once its kind has a thread again.
+/// One that has begun is not refused any more: it goes on once steps of its name have a thread again.
 #[tokio::test]
 async fn a_foreign_future_that_has_begun_waits_for_a_thread() {
     let pool = Processors::new(1).unwrap();
     let (began, begun) = oneshot::channel();
     let (wake, woken) = oneshot::channel::<()>();
     let request = pool.run(flow(1, 7), async move {
-        foreign_future(&"a test".into(), async move {
+        foreign_future(&"7".into(), async move {
             began.send(()).unwrap();
             woken.await.is_ok()
         })

@@ -37,10 +37,10 @@ pub(super) struct Worker {
 /// The foreign step that a thread is in.
 enum Step {
     None,
-    /// Of this kind, and of this name in the log.
-    Since(Instant, u64, Arc<str>),
-    /// It takes too long, a step of this kind: another thread has the place of this one.
-    WrittenOff(u64),
+    /// Of this name.
+    Since(Instant, Arc<str>),
+    /// It takes too long, a step of this name: another thread has the place of this one.
+    WrittenOff(Arc<str>),
     /// Not any more: the thread has ended.
     Ended,
 }
@@ -72,18 +72,18 @@ impl Worker {
         matches!(*self.step.lock(), Step::Since(..))
     }
 
-    /// Writes the thread off if its step has lasted too long, once; returns the step's kind then.
-    pub(super) fn write_off(&self) -> Option<u64> {
+    /// Writes the thread off if its step has lasted too long, once; returns the step's name then.
+    pub(super) fn write_off(&self) -> Option<Arc<str>> {
         let mut step = self.step.lock();
-        let kind = match &*step {
-            Step::Since(began, kind, name) if began.elapsed() >= FOREIGN_MAX => {
+        let name = match &*step {
+            Step::Since(began, name) if began.elapsed() >= FOREIGN_MAX => {
                 tracing::error!(%name, "a step of the program takes too long: its thread is written off until it ends");
-                *kind
+                Arc::clone(name)
             }
             _ => return None,
         };
-        *step = Step::WrittenOff(kind);
-        Some(kind)
+        *step = Step::WrittenOff(Arc::clone(&name));
+        Some(name)
     }
 
     /// Takes back that it was written off. Nobody looks at its present step any more.
@@ -91,10 +91,10 @@ impl Worker {
         *self.step.lock() = Step::None;
     }
 
-    /// The kind of the step for which the thread was written off, if it was.
-    pub(super) fn written_off(&self) -> Option<u64> {
-        match *self.step.lock() {
-            Step::WrittenOff(kind) => Some(kind),
+    /// The name of the step for which the thread was written off, if it was.
+    pub(super) fn written_off(&self) -> Option<Arc<str>> {
+        match &*self.step.lock() {
+            Step::WrittenOff(name) => Some(Arc::clone(name)),
             Step::None | Step::Since(..) | Step::Ended => None,
         }
     }
@@ -207,7 +207,7 @@ where
         }
         let place = Place::here();
         if let Some(place) = &place
-            && let Err(overloaded) = place.admit()
+            && let Err(overloaded) = place.pool.admit_foreign(name)
         {
             if !has_begun {
                 return Poll::Ready(Err(overloaded));
@@ -237,18 +237,18 @@ where
     .await
 }
 
-/// A step of code that is not ours, and may take for ever; `name` says in the log whose. Its request has to wait for a turn in the
-/// pool before ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
+/// A step of code that is not ours, and may take for ever; `name` says whose. Its request has to wait for a turn in the pool before
+/// ([`dear`](super::dear)); elsewhere, nothing looks at how long the step takes.
 ///
 /// # Errors
-/// [`Overloaded`]: too many such steps of the request's kind do not end. A request that was admitted before gets it, too.
+/// [`Overloaded`]: too many steps of this name do not end.
 pub fn foreign<T>(name: &Arc<str>, step: impl FnOnce() -> T) -> Result<T, Overloaded> {
     let Some(place) = Place::here() else { return Ok(step()) };
     if place.worker.is_in_step() {
         // The outer step is watched already.
         return Ok(step());
     }
-    place.admit()?;
+    place.pool.admit_foreign(name)?;
     Ok(place.step(name, step))
 }
 
@@ -263,11 +263,10 @@ pub(super) fn is_in_step() -> bool {
     Place::here().is_some_and(|place| place.worker.is_in_step())
 }
 
-/// The thread of the pool that this is, and the request that it polls.
+/// The thread of the pool that this is.
 struct Place {
     worker: Arc<Worker>,
     pool: Arc<ProcessorPool>,
-    kind: u64,
 }
 
 impl Place {
@@ -275,24 +274,19 @@ impl Place {
     fn here() -> Option<Self> {
         // A thread that ends may have no such variables any more.
         let worker = WORKER.try_with(|worker| worker.borrow().clone()).ok().flatten()?;
-        let polled = POLLED.try_with(|polled| {
-            polled.borrow().as_ref().map(|polled| (Arc::clone(&polled.shared), polled.flow.kind))
-        });
-        let (pool, kind) = polled.ok().flatten()?;
-        Some(Self { worker, pool, kind })
-    }
-
-    fn admit(&self) -> Result<(), Overloaded> {
-        self.pool.admit_foreign(self.kind)
+        let pool =
+            POLLED.try_with(|polled| polled.borrow().as_ref().map(|polled| Arc::clone(&polled.shared)));
+        let pool = pool.ok().flatten()?;
+        Some(Self { worker, pool })
     }
 
     /// Makes the step, which is watched.
     fn step<T>(self, name: &Arc<str>, step: impl FnOnce() -> T) -> T {
-        let Self { worker, pool, kind } = self;
+        let Self { worker, pool } = self;
         if worker.is_in_step() {
             return step();
         }
-        worker.set(Step::Since(Instant::now(), kind, Arc::clone(name)));
+        worker.set(Step::Since(Instant::now(), Arc::clone(name)));
         let _end = EndOfStep(&worker);
         pool.oversee();
         drop(pool);

@@ -277,9 +277,13 @@ impl Conversions {
         self.refused = Some(why.into());
     }
 
-    /// Takes the questions that the work had no answer to, each once.
+    /// Takes the questions that the work had no answer to, each once. Work that comes to one again notes it again.
     pub fn take_missing(&mut self) -> Vec<Arc<Question>> {
-        std::mem::take(&mut self.missing)
+        let missing = std::mem::take(&mut self.missing);
+        for question in &missing {
+            self.answers.remove(question);
+        }
+        missing
     }
 
     /// The bytes that questions and answers hold.
@@ -360,7 +364,13 @@ pub(crate) fn converted_by_program(
             split_api_version(api_version).map_or_else(String::new, |(_, version)| version.to_owned())
         };
         let (from, to) = (version_of(object.text_at(&["apiVersion"])), version_of(api_version));
-        return rules.convert(object, &from, &to).map(Some).map_err(|why| {
+        // As in a question.
+        let revision = metadata_of(object).and_then(|metadata| metadata.remove("resourceVersion"));
+        let converted = rules.convert(object, &from, &to);
+        if let Some((metadata, revision)) = metadata_of(object).zip(revision) {
+            metadata.insert("resourceVersion", revision);
+        }
+        return converted.map(Some).map_err(|why| {
             let name = object.text_at(&["metadata", "name"]);
             no_form(object.text_at(&["kind"]), name, (&from, &to), &why)
         });

@@ -160,7 +160,7 @@ impl ResourceHandle {
                 spent = spent.unlearned();
             }
             let run = (options.deadline, estimate);
-            let desired = self.converting(&rules.spec, &mut conversions, run, || {
+            let desired = self.planning(&rules.spec, &mut conversions, run, || {
                 options.record(Explanation::desire_began);
                 spent.on(|| caught(&rules.spec, || desire(&attempt)))
             });

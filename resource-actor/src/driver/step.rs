@@ -14,6 +14,7 @@ use kindom_storage::{Compare, Op, Revision};
 use super::attempt::{Attempt, Desired, New};
 use super::committing::{Effect, Guards, Plan, Proof, as_stored, written};
 use crate::ResourceHandle;
+use crate::conversion::may_run_again;
 use crate::cost::Spent;
 use crate::error::{WriteError, refuse_loss};
 use crate::panics::caught;
@@ -65,8 +66,8 @@ impl ResourceHandle {
         match desired {
             Desired::Create(new) => self.plan_create(attempt, target, new, options, conversions, spent).await,
             Desired::Update { mut object, live, is_patch, .. } => {
-                let again = spec.converter().is_some();
-                let step = self.converting(spec, conversions, run, || {
+                let again = may_run_again(spec);
+                let step = self.planning(spec, conversions, run, || {
                     let object = planned_on(&mut object, again, options);
                     let plan = || plan_update(attempt, target, object, &live, is_patch, options);
                     spent.on(|| caught(spec, plan))
@@ -74,7 +75,7 @@ impl ResourceHandle {
                 step.await
             }
             Desired::Delete(removal) => {
-                let step = self.converting(spec, conversions, run, || {
+                let step = self.planning(spec, conversions, run, || {
                     spent.on(|| caught(spec, || plan_delete(attempt, target, removal)))
                 });
                 step.await
@@ -102,9 +103,9 @@ impl ResourceHandle {
             name_suffix: &new.name_suffix,
             instead_of_update: new.instead_of_update,
         };
-        let (mut object, again) = (new.object, rules.spec.converter().is_some());
+        let (mut object, again) = (new.object, may_run_again(&rules.spec));
         let run = (options.deadline, spent.estimate());
-        let planned = self.converting(&rules.spec, conversions, run, || {
+        let planned = self.planning(&rules.spec, conversions, run, || {
             let object = planned_on(&mut object, again, options);
             spent.on(|| caught(attempt.cx.spec, || plan::create(attempt.cx, &input, object)))
         });
