@@ -72,6 +72,35 @@ impl Loopback {
     }
 }
 
+/// The connections that come to one worker. Dropped, they come to its successor.
+pub(super) struct Taken {
+    receivers: Receivers,
+    receiver: Option<UnboundedReceiver<Opened>>,
+}
+
+impl Taken {
+    /// None if each worker has its own.
+    pub(super) fn of(receivers: &Receivers) -> Option<Self> {
+        let receiver = receivers.lock().pop()?;
+        Some(Self { receivers: Arc::clone(receivers), receiver: Some(receiver) })
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Opened> {
+        self.receiver.as_mut()?.recv().await
+    }
+
+    /// There will be no successor.
+    pub(super) fn close(mut self) {
+        self.receiver = None;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.receivers.lock().extend(self.receiver.take());
+    }
+}
+
 impl Opened {
     /// The connection, for the runtime that calls this, and its place, which is free once that is dropped.
     pub(super) fn into_parts(self) -> io::Result<(UnixStream, OwnedSemaphorePermit)> {

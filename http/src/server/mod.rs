@@ -49,7 +49,7 @@ use crate::state::State;
 use crate::turns::Turns;
 use inflow::{Heads, Inflow};
 pub use loopback::Loopback;
-use loopback::Receivers;
+use loopback::{Receivers, Taken};
 use paced::Paced;
 use places::{Addresses, Guest, Place, Places};
 
@@ -388,16 +388,16 @@ where
     S::Future: 'static,
 {
     let own = |state: &State, _: &UnixStream| Rc::new(state.authenticator.own_peer());
-    let taken = shared.opened.lock().pop();
-    let (Some(mut opened), Ok(http1)) = (taken, http1(shared.clone(), app, own).await) else { return };
+    let Ok(http1) = http1(shared.clone(), app, own).await else { return };
+    let Some(mut opened) = Taken::of(&shared.opened) else { return };
     // `Loopback` counts them.
     let (http1, places) = (Rc::new(http1), Rc::new(Places::new(usize::MAX)));
     let mut phase = shared.state.phase.subscribe();
     loop {
         let next = tokio::select! {
             biased;
-            _ = phase.wait_for(Phase::is_ending) => return,
-            next = opened.recv() => next,
+            _ = phase.wait_for(Phase::is_ending) => return opened.close(),
+            next = opened.next() => next,
         };
         let Some(next) = next else { return };
         let (io, place) = match next.into_parts() {
