@@ -82,7 +82,7 @@ impl ServerOptions {
         self
     }
 
-    /// Runs no controller, so that nothing is written but what clients write.
+    /// Runs no controller and keeps no FlowSchemas, so that nothing is written but what clients write.
     #[must_use]
     pub fn quiet(self) -> Self {
         let controllers = [
@@ -93,7 +93,8 @@ impl ServerOptions {
             "validatingadmissionpolicy-status",
         ];
         let without: Vec<String> = controllers.iter().map(|name| format!("-{name}-controller")).collect();
-        self.args(&[&format!("--controllers=*,{}", without.join(","))])
+        let controllers = format!("--controllers=*,{}", without.join(","));
+        self.args(&[&controllers, "--enable-priority-and-fairness=false"])
     }
 
     /// Adds arguments to `kindom serve`.

@@ -101,44 +101,45 @@ async fn namespaces(client: &Client, script: &str) {
 
 #[tokio::test]
 async fn every_answer_is_the_real_servers() {
-    replay_all(&tools::root().join("integration/expectations"), true, WITHOUT_ACCOUNTS).await;
+    replay_all(&tools::root().join("integration/expectations"), true, without_accounts).await;
 }
 
 /// The answers of kube-apiserver about built-in kinds.
 #[tokio::test]
 async fn every_answer_of_a_built_in_kind_is_kube_apiservers() {
-    replay_all(&tools::root().join("integration/expectations/built-in"), false, WITHOUT_ACCOUNTS).await;
+    replay_all(&tools::root().join("integration/expectations/built-in"), false, without_accounts).await;
 }
 
 /// The answers of kube-apiserver with all of its usual admission plugins.
 #[tokio::test]
 async fn every_answer_of_an_admission_plugin_is_kube_apiservers() {
-    replay_all(&tools::root().join("integration/expectations/plugins"), false, WITH_ACCOUNTS).await;
+    replay_all(&tools::root().join("integration/expectations/plugins"), false, with_accounts).await;
 }
 
-/// The objects that kube-apiserver keeps for itself, and its word on flow schemas.
+/// The objects that kube-apiserver keeps for itself, and the condition that it gives flow schemas.
 #[tokio::test]
 async fn every_flow_schema_is_kept_as_kube_apiserver_keeps_it() {
-    replay_all(
-        &tools::root().join("integration/expectations/flow-control"),
-        false,
-        &["--authorization-mode=RBAC"],
-    )
-    .await;
+    let by_roles = || ServerOptions::default().args(&["--authorization-mode=RBAC"]);
+    replay_all(&tools::root().join("integration/expectations/flow-control"), false, by_roles).await;
 }
 
-/// The recorded server ran without the plugin, as nobody made accounts there; and without flow control, which writes when it likes.
-const WITHOUT_ACCOUNTS: &[&str] = &[
-    "--authorization-mode=RBAC",
-    "--enable-priority-and-fairness=false",
-    "--controllers=*,-resourcequota-controller,-clusterrole-aggregation-controller",
-    "--disable-admission-plugins=ServiceAccount",
-];
+/// The recorded server ran without the plugin, as nobody made accounts there; and without flow control.
+fn without_accounts() -> ServerOptions {
+    ServerOptions::default().quiet().args(&[
+        "--authorization-mode=RBAC",
+        "--controllers=*,-resourcequota-controller,-clusterrole-aggregation-controller",
+        "--disable-admission-plugins=ServiceAccount",
+    ])
+}
+
 /// The scripts make the accounts.
-const WITH_ACCOUNTS: &[&str] = &["--controllers=*,-resourcequota-controller,-serviceaccount-controller"];
+fn with_accounts() -> ServerOptions {
+    let controllers = "--controllers=*,-resourcequota-controller,-serviceaccount-controller";
+    ServerOptions::default().quiet().args(&[controllers])
+}
 
 /// Replays every script of a folder, each on a server of its own; the stand-alone server asked for no namespaces.
-async fn replay_all(folder: &Path, any_namespace: bool, flags: &[&str]) {
+async fn replay_all(folder: &Path, any_namespace: bool, options: impl Fn() -> ServerOptions) {
     let known: Vec<KnownDifference> = read_known(&folder.join("known-differences.json")).unwrap();
     let (mut steps, mut faults) = (0, Vec::new());
     let mut topics = read_topics(folder).unwrap();
@@ -147,7 +148,7 @@ async fn replay_all(folder: &Path, any_namespace: bool, flags: &[&str]) {
     for topic in &mut topics {
         // The recorded server leaves what is stored in older versions to somebody else.
         // What the real server waits for there, no controller does.
-        let options = ServerOptions::default().quiet().args(flags).args(&[
+        let options = options().args(&[
             "--feature-gates",
             "StorageVersionMigrator=false",
             "--profile=kubernetes",
