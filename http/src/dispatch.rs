@@ -487,7 +487,9 @@ async fn served_elsewhere(
         let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
         return Err(RequestError::Unavailable(why.to_owned()).into());
     };
-    let answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
+    let warnings = connect::admit_forwarded(&call).await?;
+    let mut answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
+    answer.response.warn(&warnings);
     Ok((answer, call.share.clone()))
 }
 

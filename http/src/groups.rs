@@ -124,10 +124,16 @@ fn describe(name: &str, types: &GroupRoutes, audience: Audience) -> Option<Group
 fn resource(spec: &TypeSpec, version: &str) -> Resource {
     let declared = spec.version(version).and_then(|version| version.declared);
     let storage = spec.storage().map_or("", |v| v.name.as_str());
-    let own_kind = || GroupVersionKind { kind: spec.names.kind.clone(), ..GroupVersionKind::default() };
+    // The group-version is left out where it is that of the resource.
+    let own_kind = |kind: &str| GroupVersionKind { kind: kind.to_owned(), ..GroupVersionKind::default() };
+    let kind_of = |of: kindom_objects::Subresource| match of.kind() {
+        Some(kind) if kind.group != spec.group || kind.version != version => kind,
+        Some(kind) => own_kind(&kind.kind),
+        None => own_kind(&spec.names.kind),
+    };
     let subresources = spec.subresources(version).map(|of| Subresource {
         name: of.name().to_owned(),
-        kind: of.kind().unwrap_or_else(own_kind),
+        kind: kind_of(of),
         verbs: spec.verbs_of(version, of).to_vec(),
     });
     Resource {

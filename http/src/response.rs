@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
 
 use crate::cost::WHOLE_BYTES_MAX;
+use crate::warning::warning_headers;
 
 /// The most bytes that are handed to a connection at once.
 pub(crate) const SLICE_BYTES: usize = 64 << 10;
@@ -91,6 +92,12 @@ impl Builder {
 
 impl Response {
     /// The bytes that it holds until it is sent.
+    /// Adds warnings to those that it has.
+    pub(crate) fn warn(&mut self, warnings: &[String]) {
+        let headers = warning_headers(warnings).into_iter();
+        self.headers.extend(headers.filter_map(|warning| Some((header::WARNING, warning.parse().ok()?))));
+    }
+
     pub(crate) fn bytes_held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => 0,

@@ -183,7 +183,7 @@ impl Subresource {
         match self {
             Self::Scale => Some(GroupVersionKind::new(scale::GROUP, scale::VERSION, scale::KIND)),
             Self::Token => Some(GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest")),
-            Self::Binding => Some(GroupVersionKind::new("", "", "Binding")),
+            Self::Binding => Some(GroupVersionKind::new("", "v1", "Binding")),
             Self::Eviction => Some(GroupVersionKind::new("policy", "v1", "Eviction")),
             Self::Status
             | Self::Finalize

@@ -16,8 +16,8 @@ use futures::future::FutureExt as _;
 use futures::stream::{StreamExt as _, unfold};
 use kindom_actor_kit::{DEAR, Flow, Foreign, Processors, Run, dear, foreign, foreign_future};
 use kindom_api::{Value, field, json};
-use kindom_objects::render;
-use kindom_resource_actor::{Knowledge, ReadError, WriteOptions};
+use kindom_objects::{Subresource, render};
+use kindom_resource_actor::{Knowledge, ReadError, ResourceHandle, Target, WriteOptions};
 use tokio::sync::mpsc;
 
 use crate::RequestError;
@@ -29,7 +29,7 @@ use crate::cost;
 use crate::forward::{flushed, has_no_end_of, until};
 use crate::handlers::{HandlerAnswer, HandlerContent, HandlerError, HandlerRequest};
 use crate::query;
-use crate::request_info::Verb;
+use crate::request_info::{ResourceRequest, Verb};
 use crate::respond::start;
 use crate::response::{Response, SLICE_BYTES};
 use crate::status::{Failure, internal, refused_by_program};
@@ -39,6 +39,40 @@ use crate::writing::{check_extensions, options};
 
 /// The most slices of a stream that wait for the connection.
 const SLICES: usize = 2;
+
+/// Has policies and webhooks judge a request that a program answers (`ConnectResource`). Returns their warnings.
+pub(crate) async fn admit(
+    handle: &ResourceHandle,
+    info: &ResourceRequest,
+    options: &WriteOptions,
+) -> Result<Vec<String>, Failure> {
+    let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+    let (version, name) = (info.resource.version.as_str(), info.required_name()?);
+    let subresource = Subresource::of_registered(&info.subresource);
+    let admitted = handle.admit_connect(&Target { version, subresource, namespace, name }, options).await;
+    let warnings = options.admission.as_ref().map(|asked| std::mem::take(&mut *asked.warnings.lock()));
+    let warnings = warnings.unwrap_or_default();
+    match admitted {
+        Ok(()) => Ok(warnings),
+        Err(error) => {
+            let kind = handle.spec().map(|spec| spec.group_kind()).unwrap_or_default();
+            Err(Failure::Write(Box::new(error), info.group_resource(), kind).warned(warnings))
+        }
+    }
+}
+
+/// The same for a request that goes on to another server, of whose body nothing has been read.
+pub(crate) async fn admit_forwarded(call: &Call<'_>) -> Result<Vec<String>, Failure> {
+    let query = query::WriteOptions { dry_run: is_dry_run_by_query(call), ..query::WriteOptions::default() };
+    let (handle, info, options) = (call.handle.clone(), call.info.clone(), options(call, &query, &[]));
+    let admitted = async move { admit(&handle, &info, &options).await };
+    let admitted = call.state.bounds.processors.run(call.flow, admitted).await;
+    admitted.map_err(|lost| RequestError::Internal(lost.to_string()))?
+}
+
+fn is_dry_run_by_query(call: &Call<'_>) -> bool {
+    call.query.all("dryRun").any(|wanted| wanted == "All")
+}
 
 /// The answer of the program's own handler.
 pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
@@ -51,10 +85,9 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         RequestError::Unavailable(format!("this server's program does not serve {resource}/{subresource}"))
     })?;
     let mut query = match info.verb {
-        Verb::Get => query::WriteOptions {
-            dry_run: call.query.all("dryRun").any(|wanted| wanted == "All"),
-            ..query::WriteOptions::default()
-        },
+        Verb::Get => {
+            query::WriteOptions { dry_run: is_dry_run_by_query(call), ..query::WriteOptions::default() }
+        }
         _ => query::WriteOptions::for_update(call.query)?,
     };
     check_extensions(call, &query)?;
@@ -70,6 +103,8 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
     {
         query.dry_run = true;
     }
+    let options = WriteOptions { explanation: None, ..options(call, &query, &[]) };
+    let warnings = admit(&call.handle, info, &options).await?;
     // Hooks see the hub, and the storage version is nearest to it.
     let version = call.spec.storage().ok_or(RequestError::NotFound)?;
     let name: Arc<str> = format!("{}{}", call.spec.prefix, info.subresource).into();
@@ -90,14 +125,9 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         content_type: call.header(header::CONTENT_TYPE).to_owned(),
         body: body.as_ref().map(|body| body.bytes()).unwrap_or_default(),
         handle: call.handle.clone(),
-        // What a handler changes is not what the client wrote: its length says nothing about the cost of the type's writes, and nobody
-        // who judges writes is asked.
-        options: WriteOptions {
-            knowledge: Knowledge::Latest,
-            admission: None,
-            explanation: None,
-            ..options(call, &query, &[])
-        },
+        // What a handler changes is not what the client wrote: its length says nothing about the cost of the type's writes, and who judges
+        // them was asked about the request.
+        options: WriteOptions { knowledge: Knowledge::Latest, admission: None, ..options },
     };
     let of_answer = Arc::clone(&name);
     let handled = async move { Foreign::new(&of_answer, handler(request).await) };
@@ -116,8 +146,8 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         }
     };
     match answer.into_inner() {
-        Some(Ok(answer)) => written(call, name, answer, (body, held)),
-        Some(Err(error)) => Err(refused(error)),
+        Some(Ok(answer)) => written(call, name, answer, warnings, (body, held)),
+        Some(Err(error)) => Err(refused(error).warned(warnings)),
         None => Err(failed("the handler of this subresource has no answer")),
     }
 }
@@ -139,6 +169,7 @@ fn written(
     call: &Call<'_>,
     name: Arc<str>,
     answer: HandlerAnswer,
+    of_judges: Vec<String>,
     kept: (Option<Plain>, Held),
 ) -> Result<Response, Failure> {
     let HandlerAnswer { code, content_type, warnings, content } = answer;
@@ -152,7 +183,7 @@ fn written(
     let mut builder = start(code);
     builder.content_type(&content_type);
     let deprecated = call.version()?.deprecation_warning.clone();
-    let warnings: Vec<String> = deprecated.into_iter().chain(warnings).collect();
+    let warnings: Vec<String> = deprecated.into_iter().chain(of_judges).chain(warnings).collect();
     for warning in warning_headers(&warnings) {
         builder.append_header((header::WARNING, warning));
     }

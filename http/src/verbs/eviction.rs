@@ -28,6 +28,7 @@ use crate::negotiate::{Endpoint, accept};
 use crate::query::{SentDeleteOptions, WriteOptions};
 use crate::response::Response;
 use crate::status::Failure;
+use crate::verbs::carried::Carried;
 use crate::verbs::pod::{done, pods, refused, target};
 use crate::verbs::{ask, delete};
 use crate::writing::{check_extensions, options};
@@ -41,52 +42,46 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
     let query = WriteOptions::for_create(call.query)?;
     check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (eviction, warnings) = ask::decoded(call, &query, &body, format).await?;
-    match carry_out(call, eviction, options(call, &query, &body)).await {
+    let (eviction, mut warnings) = ask::decoded(call, &query, &body, format).await?;
+    let carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
+    let evicted = carry_out(call, eviction, &carried).await;
+    carried.warn(&mut warnings);
+    match evicted {
         Ok(()) => Ok(done(call, accepted, warnings)),
         Err(failure) => Err(failure.warned(warnings)),
     }
 }
 
-async fn carry_out(call: &Call<'_>, eviction: Value, options: Options) -> Result<(), Failure> {
-    let name = call.info.required_name()?;
-    check_namespace(call, name, &options).await?;
+async fn carry_out(call: &Call<'_>, mut eviction: Value, carried: &Carried<'_>) -> Result<(), Failure> {
+    let name = carried.name;
+    carried.change(&mut eviction).await?;
     if name != eviction.text_at(&["metadata", "name"]) {
         let why = "name in URL does not match name in Eviction object";
         return Err(RequestError::BadRequest(why.to_owned()).into());
     }
-    let mut deletion = sent_options(eviction)?;
+    let mut deletion = sent_options(&eviction)?;
     if deletion.ignore_store_read_error {
         return Err(unsafe_eviction(name).into());
     }
     propagate_dry_run(&mut deletion, call.query.all("dryRun").collect())?;
     let dry_run = !deletion.dry_run.is_empty();
-    // No webhook is asked about evictions.
-    let options = Options { knowledge: Knowledge::Latest, dry_run, admission: None, ..options };
+    if let Some(sent) = eviction.get_mut("deleteOptions").and_then(Value::as_object_mut)
+        && dry_run
+    {
+        let wanted = deletion.dry_run.iter().map(|wanted| Value::from(wanted.as_str()));
+        sent.insert("dryRun", wanted.collect::<Vec<_>>());
+    }
+    carried.judge(&eviction).await?;
+    let options = Options { knowledge: Knowledge::Latest, dry_run, ..carried.options() };
     Eviction { call, name, pods: pods(call, name)?, deletion, options }.carry_out().await
 }
 
-/// An eviction is a create in its namespace, which has to be there and to stay (admission plugin `NamespaceLifecycle`).
-async fn check_namespace(call: &Call<'_>, name: &str, options: &Options) -> Result<(), Failure> {
-    let (Some(namespace), Some(namespaces)) = (call.namespace(), &options.namespaces) else { return Ok(()) };
-    let found = namespaces.read(namespace, Freshness::Latest, options.deadline).await;
-    let found = found.map_err(|error| Failure::Read(error, GroupResource::new("", "namespaces")))?;
-    let namespace = namespace.to_owned();
-    match found {
-        None => Err(refused(PlanError::NamespaceNotFound { name: namespace }, "pods")),
-        Some(found) if found.deleting() => {
-            Err(refused(PlanError::NamespaceTerminating { namespace, name: name.to_owned() }, "pods"))
-        }
-        Some(_) => Ok(()),
-    }
-}
-
 /// The options for the pod's deletion, which are validated only when it is deleted.
-fn sent_options(mut eviction: Value) -> Result<SentDeleteOptions, RequestError> {
-    let sent = eviction.as_object_mut().and_then(|eviction| eviction.remove("deleteOptions"));
-    let Some(mut sent) = sent.filter(|sent| !sent.is_null()) else {
+fn sent_options(eviction: &Value) -> Result<SentDeleteOptions, RequestError> {
+    let Some(sent) = eviction.get("deleteOptions").filter(|sent| !sent.is_null()) else {
         return Ok(SentDeleteOptions::default());
     };
+    let mut sent = sent.clone();
     // The type that they name counts for nothing.
     if let Some(sent) = sent.as_object_mut() {
         sent.remove("kind");

@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod ask;
+mod carried;
 pub(crate) mod connect;
 pub(crate) mod create;
 pub(crate) mod delete;

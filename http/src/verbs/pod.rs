@@ -22,6 +22,7 @@ use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::ask;
+use crate::verbs::carried::Carried;
 use crate::writing::{check_extensions, options};
 
 /// `true` for the type whose objects are bound pods, and not stored.
@@ -59,12 +60,27 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     let query = WriteOptions::for_create(call.query)?;
     check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (binding, warnings) = ask::decoded(call, &query, &body, format).await?;
-    let named = binding.text_at(&["metadata", "name"]);
-    let name = if call.info.name.is_empty() { named } else { &call.info.name };
+    let (binding, mut warnings) = ask::decoded(call, &query, &body, format).await?;
+    let named = binding.text_at(&["metadata", "name"]).to_owned();
+    let name = if call.info.name.is_empty() { &named } else { &call.info.name };
     if name.is_empty() {
         return Err(RequestError::BadRequest("Name parameter required.".to_owned()).into());
     }
+    let carried = Carried::new(call, name, options(call, &query, &body));
+    let bound = assign(call, binding, &carried).await;
+    carried.warn(&mut warnings);
+    match bound {
+        Ok(()) => Ok(done(call, accepted, warnings)),
+        Err(failure) => Err(failure.warned(warnings)),
+    }
+}
+
+async fn assign(call: &Call<'_>, mut binding: Value, carried: &Carried<'_>) -> Result<(), Failure> {
+    let name = carried.name;
+    carried.change(&mut binding).await?;
+    let named = binding.text_at(&["metadata", "name"]);
+    // The bindings of a namespace go by the name in their body.
+    let name = if call.info.name.is_empty() { named } else { name };
     if name != named {
         let why = "name in URL does not match name in Binding object";
         return Err(RequestError::BadRequest(why.to_owned()).into());
@@ -73,6 +89,7 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     if !errors.is_empty() {
         return Err(RequestError::Internal(aggregate(&errors)).into());
     }
+    carried.judge(&binding).await?;
     let pods = pods(call, name)?;
     let mut is_precondition = false;
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
@@ -84,15 +101,14 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
         is_precondition = false;
         pod::assign(old, &binding, cx.now)
     };
-    // No webhook is asked about bindings.
-    let options = Options { knowledge: Knowledge::Latest, admission: None, ..options(call, &query, &body) };
+    let options = Options { knowledge: Knowledge::Latest, ..carried.options() };
     let target = target(call, Subresource::Binding, name);
     let written = pods.write(target, &mut Write::Patch(&mut wanted), &options).await;
     if let Err(error) = written {
         let is_of_binding = matches!(error, WriteError::Plan(PlanError::Conflict { .. })) && !is_precondition;
         return Err(refused(error, if is_of_binding { "pods/binding" } else { "pods" }));
     }
-    Ok(done(call, accepted, warnings))
+    Ok(())
 }
 
 /// The pod must be the one that a binding means.

@@ -13,6 +13,7 @@ use kindom_objects::{PlanError, StoredObject, TypeSpec};
 use kindom_resource_actor::{Freshness, WriteError};
 
 use crate::RequestError;
+use crate::accounts::ServiceAccounts;
 use crate::body::{Received, plain_body};
 use crate::call::Call;
 use crate::negotiate::{Endpoint, accept};
@@ -21,7 +22,8 @@ use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
 use crate::verbs::ask;
-use crate::writing::check_extensions;
+use crate::verbs::carried::Carried;
+use crate::writing::{check_extensions, options};
 
 /// POST of a request for a token.
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -34,8 +36,29 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     let query = WriteOptions::for_create(call.query)?;
     check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (mut request, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let name = call.info.required_name()?;
+    let (request, mut warnings) = ask::decoded(call, &query, &body, format).await?;
+    let carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
+    let granted = grant(call, accounts, request, &carried, &mut warnings).await;
+    carried.warn(&mut warnings);
+    let request = match granted {
+        Ok(request) => request,
+        Err(failure) => return Err(failure.warned(warnings)),
+    };
+    let declared = accounts.requests().versions.first().and_then(|version| version.declared);
+    let reply = Reply::tree(201, request).declared(declared);
+    Ok(reply.with_warnings(warnings).write(call.request, accepted))
+}
+
+/// The request with its token.
+async fn grant(
+    call: &Call<'_>,
+    accounts: &ServiceAccounts,
+    mut request: Value,
+    carried: &Carried<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Failure> {
+    let name = carried.name;
+    carried.change(&mut request).await?;
     let misnamed = token_request::misnamed(&request, name);
     if !misnamed.is_empty() {
         return Err(invalid(name, misnamed));
@@ -69,6 +92,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     if !errors.is_empty() {
         return Err(invalid("", errors));
     }
+    carried.judge(&request).await?;
     claims.audiences = token_request::audiences(&request);
     let bound = token_request::bound(&request);
     let bound = bound
@@ -87,9 +111,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     let token =
         token.map_err(|error| RequestError::Internal(format!("failed to generate token: {error}")))?;
     token_request::grant(&mut request, &token, &meta::time::format(now.saturating_add(life)));
-    let declared = accounts.requests().versions.first().and_then(|version| version.declared);
-    let reply = Reply::tree(201, request).declared(declared);
-    Ok(reply.with_warnings(warnings).write(call.request, accepted))
+    Ok(request)
 }
 
 fn invalid(name: &str, errors: ErrorList) -> Failure {

@@ -12,9 +12,11 @@ use kindom_integration::Random;
 use kindom_integration::{Client, Server, ServerOptions, count};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 use crate::authority::Files;
+use crate::declared_subresources::Echo;
 use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone, version};
 use crate::webhook::{Caller, Rule, Said, Webhook, allowed, denied, patched, reviewed, widened};
 
@@ -549,4 +551,114 @@ async fn webhooks_see_the_users_of_a_kubeconfig() {
 
 fn configuration_of_maps(kind: &str, name: &str, webhook: &Webhook) -> Value {
     configuration(kind, name, webhook, ("", "configmaps"))
+}
+
+/// B-49, S-37: whoever judges writes judges what goes on to the program behind a subresource, too: its name and its user, as nobody has
+/// read a body (`ConnectResource`).
+#[tokio::test]
+async fn a_request_for_a_program_is_judged() {
+    let echo = Echo::start("echo.default.svc").await;
+    let resolver = format!("--service-resolver=default/echo:443=127.0.0.1:{}", echo.port);
+    let server = ServerOptions::default().args(&[&resolver]).start().await.unwrap();
+    let client = server.client().unwrap();
+    let service = json!({"service": {"namespace": "default", "name": "echo"}, "caBundle": echo.bundle});
+    let declared = json!({"exec": {"webhook": service, "verbs": ["get", "create", "delete"]}});
+    let mut registration = registration();
+    registration["metadata"]["annotations"] = json!({"kindom.dev/subresources": declared.to_string()});
+    register(&client, &registration).await;
+    for name in ["fine", "changed", "refused", "warned", "ruled"] {
+        client.post(&things("default"), &thing(name)).await.unwrap().expect_status(201).unwrap();
+    }
+    let webhook = Webhook::start(Arc::new(|path, review| {
+        Said::Json(match (path, review["request"]["name"].as_str().unwrap()) {
+            ("/changes", "changed") => {
+                patched(review, &json!([{"op": "add", "path": "/metadata/labels", "value": {}}]))
+            }
+            ("/judges", "refused") => denied(review, "not into this one"),
+            ("/judges", "warned") => {
+                let mut answer = allowed(review);
+                answer["response"]["warnings"] = json!(["somebody looks on"]);
+                answer
+            }
+            _ => allowed(review),
+        })
+    }))
+    .await;
+    for (kind, name) in [(MUTATING, "changes"), (VALIDATING, "judges")] {
+        let mut configuration = configuration(kind, name, &webhook, (GROUP, "things/exec"));
+        configuration["webhooks"][0]["rules"][0]["operations"] = json!(["CONNECT"]);
+        configure(&client, &configuration).await;
+    }
+    let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
+    let made = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{
+            "operations": ["CONNECT"], "apiGroups": [GROUP], "apiVersions": ["*"], "resources": ["*/*"],
+        }]},
+        "validations": [{"expression": "object != null || oldObject != null || request.name != 'ruled'",
+            "messageExpression": "request.operation + ' of ' + request.subResource + ' by ' + request.userInfo.username"}],
+    }});
+    let bound =
+        json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (plural, object) in [(policies, made), (bindings, bound)] {
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+        client.post(&path, &object).await.unwrap().expect_status(201).unwrap();
+    }
+
+    let exec = |name: &str| format!("{}/exec?command=ls", at(name));
+    for method in ["GET", "POST", "DELETE"] {
+        let answer = client.request(method, &exec("fine")).send().await.unwrap();
+        assert_eq!(answer.expect_status(200).unwrap().json()["method"], method);
+    }
+    let asked = webhook.asked();
+    assert_eq!(asked.len(), 6);
+    for review in &asked {
+        let request = &review["request"];
+        assert_eq!(
+            json!([
+                request["operation"],
+                request["kind"]["kind"],
+                request["resource"]["resource"],
+                request["subResource"]
+            ]),
+            json!(["CONNECT", "Thing", "things", "exec"])
+        );
+        assert_eq!(
+            json!([
+                request["name"],
+                request["namespace"],
+                request["userInfo"]["username"],
+                request["dryRun"]
+            ]),
+            json!(["fine", "default", "kubernetes-admin", false])
+        );
+        assert_eq!(
+            json!([request["object"], request["oldObject"], request["options"]]),
+            json!([null, null, null])
+        );
+    }
+    refused(
+        client.get(&exec("changed")).await,
+        500,
+        "InternalError",
+        "attempted to modify the object, which is not supported for this operation",
+    );
+    refused(client.get(&exec("refused")).await, 400, "", "denied the request: not into this one");
+    let warned = client.get(&exec("warned")).await.unwrap().expect_status(200).unwrap();
+    assert_eq!(warned.warnings(), ["299 - \"somebody looks on\""]);
+    let why = "denied request: CONNECT of exec by kubernetes-admin";
+    refused(client.get(&exec("ruled")).await, 422, "Invalid", why);
+
+    let mut stream = server.dial().await.unwrap();
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        exec("refused")
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut received = Vec::new();
+    while !received.ends_with(b"}\n") {
+        let read = tokio::time::timeout(Duration::from_secs(30), stream.read_buf(&mut received)).await;
+        assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&received));
+    }
+    assert!(received.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&received));
 }

@@ -88,6 +88,28 @@ async fn kubectl_reaches_a_subresource_of_the_program() {
     let path = "/apis/sails.example.com/v1beta1/namespaces/{namespace}/sloops/{name}/hoist";
     assert_eq!(document["paths"][path]["post"]["x-kubernetes-action"], "connect");
     assert_eq!(server.anonymous().unwrap().get(hoist).await.unwrap().status, 403);
+    // Whoever judges writes judges what a handler does, too.
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "calm"},
+        "spec": {"matchConstraints": {"resourceRules": [{"operations": ["CONNECT"], "apiGroups": ["sails.example.com"],
+            "apiVersions": ["*"], "resources": ["sloops/hoist"]}]},
+            "validations": [{"expression": "request.dryRun", "message": "not in this wind"}]}});
+    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "calm"}, "spec": {"policyName": "calm", "validationActions": ["Deny"]}});
+    for object in [&policy, &binding] {
+        apply(&server, &object.to_string()).await.unwrap();
+    }
+    let judged = server.kubectl_with(&post, r#"{"sail":"spinnaker"}"#).await.unwrap();
+    let why = "The sloops \"argo\" is invalid: : ValidatingAdmissionPolicy 'calm' with binding 'calm' denied request: not in this wind";
+    assert!(judged.stderr.contains(why), "{judged:?}");
+    let tried = client
+        .request("POST", &format!("{hoist}?dryRun=All"))
+        .body("application/json", r#"{"sail":"spinnaker"}"#);
+    tried.send().await.unwrap().expect_status(200).unwrap();
+    server.kubectl(&["delete", "validatingadmissionpolicybinding", "calm"]).await.unwrap();
+    assert_eq!(
+        server.kubectl(&["get", "--raw", hoist]).await.unwrap(),
+        r#"{"sails":["jib","main","topsail"]}"#
+    );
     let declare = async |server: &Server, subresources: &str| {
         let patch =
             json!({"metadata": {"annotations": {"kindom.dev/subresources": subresources}}}).to_string();

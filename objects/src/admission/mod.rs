@@ -36,7 +36,7 @@ use kindom_api::{GroupVersionKind, GroupVersionResource, User, Value};
 pub use kindom_cel::library::authorization::{Check, CheckedOn, Checks, Decision};
 pub use kindom_codec::{SCHEME, type_of};
 
-/// A write, as admission asks about it.
+/// A request, as admission asks about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Of a new object.
@@ -45,6 +45,8 @@ pub enum Operation {
     Update,
     /// The end of an object.
     Delete,
+    /// A request that a program answers; what it does, only the program knows.
+    Connect,
 }
 
 impl Operation {
@@ -55,6 +57,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }

@@ -320,7 +320,7 @@ impl Admitting<'_> {
         let new = self.taken_back(place, changed, subject, conversions, Taken::FromPolicy).await?;
         match subject {
             Subject::Object(object, _) | Subject::Scale(object, _) => **object = new,
-            Subject::End(_) => {}
+            Subject::End(_) | Subject::Nothing => {}
         }
         Ok(Ok(true))
     }
@@ -335,9 +335,14 @@ impl Admitting<'_> {
             let why = || format!("request to convert CR to an invalid group/version: {api_version}");
             return if spec.is_typed() { Ok(changed) } else { Err(why()) };
         }
+        let (of_kind, of_resource) = (&place.kind, &place.resource);
+        if of_kind.group != of_resource.group || of_kind.version != of_resource.version {
+            // It is in the document of another group-version than its paths are (`TypeConverterManager`).
+            return change.of(object, None);
+        }
         let cx = RuleContext { spec, ..*self.attempt.cx };
         let manager = FieldManager::new(&cx);
-        change.of(object, manager.type_of(&place.kind.api_version()))
+        change.of(object, manager.type_of(&of_kind.api_version()))
     }
 
     /// The bytes that a policy's expressions see.

@@ -51,12 +51,12 @@ impl Admitting<'_> {
         self.handle.converting(self.spec(), conversions, run, work).await
     }
 
-    /// The type that a place shows, and the version.
-    pub(super) fn face<'p>(&'p self, place: &'p Place) -> (&'p Arc<TypeSpec>, &'p str) {
+    /// The type that a place shows, and the version; for the request's own place, the type of its body.
+    pub(super) fn face<'p>(&'p self, place: &'p Place) -> (&'p TypeSpec, &'p str) {
         let at = self.others.1.iter().position(|other| other == place);
         match at.and_then(|at| self.others.0.get(at)) {
             Some((spec, version)) => (spec, version),
-            None => (self.spec(), self.target.version),
+            None => (self.attempt.cx.spec, self.target.version),
         }
     }
 
@@ -70,7 +70,7 @@ impl Admitting<'_> {
         let Some(object) = object else { return Ok(None) };
         // All versions have the same Scale.
         let (spec, version) = match self.target.subresource {
-            Some(Subresource::Scale) => (self.spec(), self.target.version),
+            Some(Subresource::Scale) => (&**self.spec(), self.target.version),
             _ => self.face(place),
         };
         let Some(of) = spec.version(version) else { return Err(WriteError::Gone) };
@@ -97,6 +97,7 @@ impl Admitting<'_> {
                 let old = self.stored_as(self.attempt.current, place, conversions).await?;
                 return Ok((None, old.map(Cow::Owned)));
             }
+            Subject::Nothing => return Ok((None, None)),
             Subject::Object(..) => {}
         }
         let form = |object: Option<&'s Value>| match (object, &spec.conversion) {

@@ -144,7 +144,7 @@ impl Admitting<'_> {
         let new = self.taken_back(place, patched, subject, conversions, Taken::FromWebhook).await?;
         match subject {
             Subject::Object(object, _) | Subject::Scale(object, _) => **object = new,
-            Subject::End(_) => {}
+            Subject::End(_) | Subject::Nothing => {}
         }
         Ok(Some(true))
     }

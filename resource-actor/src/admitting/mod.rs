@@ -3,6 +3,7 @@
 //! Sources: apiserver `pkg/admission/chain.go`, `pkg/admission/reinvocation.go` (1.37).
 
 mod authors;
+mod bodies;
 mod changes;
 mod escalation;
 mod forms;
@@ -85,6 +86,8 @@ enum Subject<'a> {
     Scale(&'a mut Value, &'a Value),
     /// The end of an object, which the version of the request shows.
     End(&'a Value),
+    /// There is none.
+    Nothing,
 }
 
 /// An object to be created as policies and webhooks have changed it, and the type that it is of. If a later attempt creates it under
@@ -99,7 +102,7 @@ impl Subject<'_> {
     fn object(&self) -> Option<&Value> {
         match self {
             Self::Object(object, _) | Self::Scale(object, _) => Some(object),
-            Self::End(_) => None,
+            Self::End(_) | Self::Nothing => None,
         }
     }
 
@@ -107,6 +110,7 @@ impl Subject<'_> {
         match self {
             Self::Object(_, old) => *old,
             Self::Scale(_, old) | Self::End(old) => Some(old),
+            Self::Nothing => None,
         }
     }
 }
@@ -133,7 +137,22 @@ impl ResourceHandle {
         let spec = &attempt.rules.spec;
         // Nobody is asked about questions that a server asks itself (`pkg/kubeapiserver/admission/exclusion`).
         let is_exempt = is_of_policies(spec) || spec.is_typed() && spec.strategy.answers_creates();
-        let Some(asked) = options.admission.as_ref().filter(|_| !is_exempt) else { return Ok(None) };
+        match is_exempt {
+            true => Ok(None),
+            false => self.asked_about(attempt, target, options, bytes).await,
+        }
+    }
+
+    /// The same, of a type whoever may be asked about it.
+    async fn asked_about<'a>(
+        &'a self,
+        attempt: &'a Attempt<'a>,
+        target: &'a Target<'a>,
+        options: &'a WriteOptions,
+        bytes: usize,
+    ) -> Result<Option<Admitting<'a>>, WriteError> {
+        let spec = &attempt.rules.spec;
+        let Some(asked) = options.admission.as_ref() else { return Ok(None) };
         let configurations = asked.admission.configurations();
         let (mutating, validating) = match is_of_admission(spec) {
             true => (None, None),
@@ -197,6 +216,7 @@ fn options(operation: Operation, sent: &SentOptions) -> Value {
         Operation::Create => "CreateOptions",
         Operation::Update => "UpdateOptions",
         Operation::Delete => "DeleteOptions",
+        Operation::Connect => return Value::Null,
     };
     let mut options = object! { "kind": kind, "apiVersion": "meta.k8s.io/v1" };
     if let Some(options) = options.as_object_mut() {
@@ -403,7 +423,9 @@ impl<'a> Admitting<'a> {
             let old = self.stored_as(Some(current), &attributes.place, conversions).await?;
             self.change(&attributes, &mut Subject::End(&old.unwrap_or_default()), conversions).await?;
         }
-        self.judge_states(&attributes, new.as_ref(), old, conversions).await
+        let is_scale = self.target.subresource == Some(Subresource::Scale);
+        let states = States::new(operation, is_scale, new.as_ref(), old);
+        self.judge_states(&attributes, states, conversions).await
     }
 
     /// The namespace of a write, if it is needed.
@@ -463,7 +485,7 @@ impl<'a> Admitting<'a> {
             if changed_after_policies {
                 of_policies.due.extend(of_policies.asked.drain());
             }
-            if !matches!(subject, Subject::End(_))
+            if !matches!(subject, Subject::End(_) | Subject::Nothing)
                 && self
                     .change_by_policies(attributes, subject, conversions, is_again, &mut of_policies)
                     .await?
@@ -518,16 +540,13 @@ impl<'a> Admitting<'a> {
         }
     }
 
-    /// Has policies, then webhooks, judge a write: `new` is the object as it will be stored, and `old` as it is stored.
+    /// Has policies, then webhooks, judge a write.
     async fn judge_states(
         &self,
         attributes: &Attributes<'_>,
-        new: Option<&Arc<StoredObject>>,
-        old: Option<&Arc<StoredObject>>,
+        mut states: States<'_>,
         conversions: &mut Conversions,
     ) -> Result<(), WriteError> {
-        let is_scale = self.target.subresource == Some(Subresource::Scale);
-        let mut states = States::new(attributes.operation, is_scale, new, old);
         self.judge_by_policies(attributes, &mut states, conversions).await?;
         self.judge_by_hooks(attributes, &mut states, conversions).await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindom_actor_kit::dear;
-use kindom_api::Value;
+use kindom_api::{Value, field};
 use kindom_objects::StoredObject;
 use kindom_objects::admission::{Labels, Operation, Place};
 use kindom_objects::metadata::metadata_mut;
@@ -20,6 +20,8 @@ pub(super) struct States<'s> {
     is_scale: bool,
     new: Option<&'s Arc<StoredObject>>,
     old: Option<&'s Arc<StoredObject>>,
+    /// The new state of what is not stored.
+    body: Option<&'s Value>,
     shown: Vec<(Place, Option<Value>, Option<Value>)>,
 }
 
@@ -30,12 +32,20 @@ impl<'s> States<'s> {
         new: Option<&'s Arc<StoredObject>>,
         old: Option<&'s Arc<StoredObject>>,
     ) -> Self {
-        Self { operation, is_scale, new, old, shown: Vec::new() }
+        Self { operation, is_scale, new, old, body: None, shown: Vec::new() }
+    }
+
+    /// Those of a request that stores nothing: its body, if it has one that judges see.
+    pub(super) fn unstored(operation: Operation, body: Option<&'s Value>) -> Self {
+        Self { body, ..Self::new(operation, false, None, None) }
     }
 
     /// Those of the new state and of the old one.
     pub(super) fn labels(&self) -> [Labels<'s>; 2] {
         static NO_LABELS: Value = Value::Null;
+        if let Some(body) = self.body {
+            return [Labels::Own(body), Labels::None];
+        }
         [self.new, self.old].map(|object| match object {
             Some(_) if self.is_scale => Labels::Own(&NO_LABELS),
             Some(object) => Labels::Stored(object),
@@ -45,7 +55,8 @@ impl<'s> States<'s> {
 
     /// Of both states together.
     pub(super) fn bytes(&self) -> usize {
-        [self.new, self.old].into_iter().flatten().map(|object| object.json().len()).sum()
+        let of_stored = [self.new, self.old].into_iter().flatten().map(|object| object.json().len());
+        of_stored.chain(self.body.map(field::bytes)).sum()
     }
 
     /// The new state and the old one, as [`Admitting::show`] has made them.
@@ -66,8 +77,11 @@ impl Admitting<'_> {
             return Ok(at);
         }
         dear(cost::parse(states.bytes())).await?;
-        let mut new = self.stored_as(states.new, place, conversions).await?;
-        if let (Operation::Create, Some(object)) = (states.operation, &mut new) {
+        let mut new = match states.body {
+            Some(body) => Some(body.clone()),
+            None => self.stored_as(states.new, place, conversions).await?,
+        };
+        if let (Operation::Create, Some(object), None) = (states.operation, &mut new, states.body) {
             metadata_mut(object).remove("resourceVersion");
         }
         let old = self.stored_as(states.old, place, conversions).await?;

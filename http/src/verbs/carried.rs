@@ -1,0 +1,84 @@
+//! A body of another kind than what its path names: it is carried out and not stored. It is admitted as a create is.
+
+use kindom_api::{GroupResource, Value};
+use kindom_objects::{PlanError, Subresource};
+use kindom_resource_actor::{Freshness, Target, WriteError, WriteOptions};
+
+use crate::call::Call;
+use crate::status::Failure;
+use crate::writing::failed;
+
+/// A body on its way. `call` has its type.
+pub(super) struct Carried<'c> {
+    call: &'c Call<'c>,
+    target: Target<'c>,
+    /// The name of the object that its path or the body itself names.
+    pub(super) name: &'c str,
+    options: WriteOptions,
+}
+
+impl<'c> Carried<'c> {
+    pub(super) fn new(call: &'c Call<'c>, name: &'c str, options: WriteOptions) -> Self {
+        let info = call.info;
+        let target = Target {
+            version: &info.resource.version,
+            subresource: Subresource::parse(&info.subresource),
+            namespace: call.namespace(),
+            name,
+        };
+        Self { call, target, name, options }
+    }
+
+    /// Has policies and webhooks change it.
+    pub(super) async fn change(&self, body: &mut Value) -> Result<(), Failure> {
+        self.check_namespace().await?;
+        let Self { call, target, options, .. } = self;
+        // A body may be of an older version of its type.
+        if let Some(body) = body.as_object_mut() {
+            body.insert("apiVersion", call.spec.api_version(target.version));
+        }
+        let changed = call.handle.change_body(target, &call.spec, body, options).await;
+        changed.map_err(|error| self.refused(error))
+    }
+
+    /// Has policies and webhooks judge it.
+    pub(super) async fn judge(&self, body: &Value) -> Result<(), Failure> {
+        let Self { call, target, options, .. } = self;
+        let judged = call.handle.judge_body(target, &call.spec, body, options).await;
+        judged.map_err(|error| self.refused(error))
+    }
+
+    /// The options of the write that it comes to, about which nobody is asked again.
+    pub(super) fn options(&self) -> WriteOptions {
+        WriteOptions { admission: None, ..self.options.clone() }
+    }
+
+    /// Adds the warnings of policies and webhooks to others.
+    pub(super) fn warn(&self, warnings: &mut Vec<String>) {
+        if let Some(asked) = &self.options.admission {
+            warnings.append(&mut asked.warnings.lock());
+        }
+    }
+
+    /// It is a create in its namespace, which has to be there and to stay (admission plugin `NamespaceLifecycle`).
+    async fn check_namespace(&self) -> Result<(), Failure> {
+        let options = &self.options;
+        let (Some(namespace), Some(namespaces)) = (self.call.namespace(), &options.namespaces) else {
+            return Ok(());
+        };
+        let found = namespaces.read(namespace, Freshness::Latest, options.deadline).await;
+        let found = found.map_err(|error| Failure::Read(error, GroupResource::new("", "namespaces")))?;
+        let namespace = namespace.to_owned();
+        match found {
+            None => Err(self.refused(PlanError::NamespaceNotFound { name: namespace })),
+            Some(found) if found.deleting() => {
+                Err(self.refused(PlanError::NamespaceTerminating { namespace, name: self.name.to_owned() }))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn refused(&self, error: impl Into<WriteError>) -> Failure {
+        failed(self.call, error)
+    }
+}
