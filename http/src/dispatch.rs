@@ -313,12 +313,13 @@ async fn answer(
             }
             let flow = call.flow;
             with_deprecation(&call, allowed(&call))?;
-            let permit =
-                permit.filter(|_| call.endpoint_server().is_none() || !forward::has_no_end(asked_info));
+            // Upstream does not count what may have no end; until it was admitted and begins, it counts here.
+            let ends = call.endpoint_server().is_none() || !forward::has_no_end(asked_info);
             if matches!(call.endpoint_server(), Some(EndpointServer::Webhook(_))) {
                 // Boxed, as above.
                 let sent = SentOn { state, asked, peer, user: Arc::clone(&call.user) };
-                let (answer, share) = Box::pin(served_elsewhere(call, sent, payload)).await?;
+                let permit = (permit, ends);
+                let (answer, share, permit) = Box::pin(served_elsewhere(call, sent, payload, permit)).await?;
                 return match answer.upgraded() {
                     Ok(upgraded) => Ok(upgraded),
                     Err(answer) => delivered(answer, permit, held, &share, false),
@@ -372,7 +373,7 @@ async fn answer(
                 true => answer.within(deadline.instant() + LATE).await.map_err(RequestError::from)?,
                 false => answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?,
             };
-            delivered(answer?, permit, held, &of_connection, may_refuse)
+            delivered(answer?, permit.filter(|_| ends), held, &of_connection, may_refuse)
         }
     }
 }
@@ -454,20 +455,19 @@ async fn certain(call: &Call<'_>) -> Result<Option<(Found, Knowledge)>, Failure>
     }
 }
 
-/// The answer of the program that serves a subresource, of an object that is there; and the memory of the request's connection.
+/// The answer of the program that serves a subresource, of an object that is there; the memory of the request's connection; and the
+/// request's permit, if its answer `ends`.
 async fn served_elsewhere(
     call: Call<'_>,
     sent: SentOn<'_>,
     payload: Payload,
-) -> Result<(Forwarding, Share), Failure> {
-    let call = match certain(&call).await? {
+    (permit, ends): (Option<Permit>, bool),
+) -> Result<(Forwarding, Share, Option<Permit>), Failure> {
+    let mut call = match certain(&call).await? {
         Some(((handle, spec), knowledge)) => Call { handle, spec, knowledge, ..call },
         None => call,
     };
     allowed(&call)?;
-    let Some(EndpointServer::Webhook(program)) = call.endpoint_server() else {
-        return Err(RequestError::NotFound.into());
-    };
     let (info, state) = (call.info, call.state);
     if websocket::is_wanted(call.request) && info.verb != Verb::Create {
         // Whoever may only read must not write by a connection that becomes another (`AuthorizePodWebsocketUpgradeCreatePermission`).
@@ -482,15 +482,24 @@ async fn served_elsewhere(
         let asked_info = sent.asked.info.as_ref().map_err(Clone::clone)?;
         authorized(state, sent.asked, &call.user, attributes, asked_info).await?;
     }
+    let admitted = connect::admit_forwarded(&call).await?;
+    if admitted.has_waited {
+        let ((handle, spec), knowledge) = call.look_up_again().await?;
+        call = Call { handle, spec, knowledge, ..call };
+        allowed(&call)?;
+    }
+    let Some(EndpointServer::Webhook(program)) = call.endpoint_server() else {
+        return Err(RequestError::NotFound.into());
+    };
     get::latest(&call).await?;
     let Some(aggregator) = &state.aggregator else {
         let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
         return Err(RequestError::Unavailable(why.to_owned()).into());
     };
-    let warnings = connect::admit_forwarded(&call).await?;
+    let permit = permit.filter(|_| ends);
     let mut answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
-    answer.response.warn(&warnings);
-    Ok((answer, call.share.clone()))
+    answer.response.warn(&admitted.warnings);
+    Ok((answer, call.share.clone(), permit))
 }
 
 /// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.

@@ -91,13 +91,13 @@ impl Builder {
 }
 
 impl Response {
-    /// The bytes that it holds until it is sent.
     /// Adds warnings to those that it has.
     pub(crate) fn warn(&mut self, warnings: &[String]) {
         let headers = warning_headers(warnings).into_iter();
         self.headers.extend(headers.filter_map(|warning| Some((header::WARNING, warning.parse().ok()?))));
     }
 
+    /// The bytes that it holds until it is sent.
     pub(crate) fn bytes_held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => 0,

@@ -2,11 +2,16 @@
 
 use kindom_api::{GroupResource, Value};
 use kindom_objects::{PlanError, Subresource};
-use kindom_resource_actor::{Freshness, Target, WriteError, WriteOptions};
+use kindom_resource_actor::{Freshness, ReadError, Target, WriteError, WriteOptions};
 
 use crate::call::Call;
 use crate::status::Failure;
 use crate::writing::failed;
+
+/// The fields of metadata that no client sets, but for those whose registries are `SubresourceObjectMetaPreserver`s
+/// (`WipeObjectMetaSystemFields`).
+const SYSTEM_FIELDS: [&str; 5] =
+    ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"];
 
 /// A body on its way. `call` has its type.
 pub(super) struct Carried<'c> {
@@ -29,13 +34,19 @@ impl<'c> Carried<'c> {
         Self { call, target, name, options }
     }
 
-    /// Has policies and webhooks change it.
+    /// Has it admitted as far as it may be changed: by its namespace, and by policies and webhooks.
     pub(super) async fn change(&self, body: &mut Value) -> Result<(), Failure> {
         self.check_namespace().await?;
         let Self { call, target, options, .. } = self;
-        // A body may be of an older version of its type.
         if let Some(body) = body.as_object_mut() {
+            // It may be of an older version of its type.
             body.insert("apiVersion", call.spec.api_version(target.version));
+        }
+        if !matches!(target.subresource, Some(Subresource::Binding | Subresource::Token)) {
+            let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+            metadata
+                .into_iter()
+                .for_each(|metadata| SYSTEM_FIELDS.iter().for_each(|of| drop(metadata.remove(*of))));
         }
         let changed = call.handle.change_body(target, &call.spec, body, options).await;
         changed.map_err(|error| self.refused(error))
@@ -48,7 +59,7 @@ impl<'c> Carried<'c> {
         judged.map_err(|error| self.refused(error))
     }
 
-    /// The options of the write that it comes to, about which nobody is asked again.
+    /// The options of the write that it comes to. Nobody judges that write again.
     pub(super) fn options(&self) -> WriteOptions {
         WriteOptions { admission: None, ..self.options.clone() }
     }
@@ -60,14 +71,19 @@ impl<'c> Carried<'c> {
         }
     }
 
-    /// It is a create in its namespace, which has to be there and to stay (admission plugin `NamespaceLifecycle`).
+    /// It is a create in its namespace, which has to be there and to stay (admission plugin `NamespaceLifecycle`, which asks the store
+    /// for a namespace that it does not know).
     async fn check_namespace(&self) -> Result<(), Failure> {
         let options = &self.options;
         let (Some(namespace), Some(namespaces)) = (self.call.namespace(), &options.namespaces) else {
             return Ok(());
         };
-        let found = namespaces.read(namespace, Freshness::Latest, options.deadline).await;
-        let found = found.map_err(|error| Failure::Read(error, GroupResource::new("", "namespaces")))?;
+        let failed = |error: ReadError| Failure::Read(error, GroupResource::new("", "namespaces"));
+        let known = namespaces.own_writes().map_err(failed)?;
+        let mut found = namespaces.read(namespace, known, options.deadline).await.map_err(failed)?;
+        if found.is_none() {
+            found = namespaces.read(namespace, Freshness::Latest, options.deadline).await.map_err(failed)?;
+        }
         let namespace = namespace.to_owned();
         match found {
             None => Err(self.refused(PlanError::NamespaceNotFound { name: namespace })),

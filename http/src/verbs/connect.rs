@@ -19,6 +19,7 @@ use kindom_api::{Value, field, json};
 use kindom_objects::{Subresource, render};
 use kindom_resource_actor::{Knowledge, ReadError, ResourceHandle, Target, WriteOptions};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use crate::RequestError;
 use crate::aggregate::Pieces;
@@ -40,12 +41,20 @@ use crate::writing::{check_extensions, options};
 /// The most slices of a stream that wait for the connection.
 const SLICES: usize = 2;
 
-/// Has policies and webhooks judge a request that a program answers (`ConnectResource`). Returns their warnings.
-pub(crate) async fn admit(
+/// The admission of a request that a program answers.
+#[derive(Default)]
+pub(crate) struct Admitted {
+    pub(crate) warnings: Vec<String>,
+    /// A webhook was waited for.
+    pub(crate) has_waited: bool,
+}
+
+/// Has policies and webhooks judge a request that a program answers (`ConnectResource`).
+async fn admit(
     handle: &ResourceHandle,
     info: &ResourceRequest,
     options: &WriteOptions,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Admitted, Failure> {
     let namespace = Some(info.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     let (version, name) = (info.resource.version.as_str(), info.required_name()?);
     let subresource = Subresource::of_registered(&info.subresource);
@@ -53,7 +62,7 @@ pub(crate) async fn admit(
     let warnings = options.admission.as_ref().map(|asked| std::mem::take(&mut *asked.warnings.lock()));
     let warnings = warnings.unwrap_or_default();
     match admitted {
-        Ok(()) => Ok(warnings),
+        Ok(has_waited) => Ok(Admitted { warnings, has_waited }),
         Err(error) => {
             let kind = handle.spec().map(|spec| spec.group_kind()).unwrap_or_default();
             Err(Failure::Write(Box::new(error), info.group_resource(), kind).warned(warnings))
@@ -61,11 +70,14 @@ pub(crate) async fn admit(
     }
 }
 
-/// The same for a request that goes on to another server, of whose body nothing has been read.
-pub(crate) async fn admit_forwarded(call: &Call<'_>) -> Result<Vec<String>, Failure> {
-    let query = query::WriteOptions { dry_run: is_dry_run_by_query(call), ..query::WriteOptions::default() };
+/// The same for a request that goes on to another server, of whose body nothing has been read. Nobody knows if that server has dry runs.
+pub(crate) async fn admit_forwarded(call: &Call<'_>) -> Result<Admitted, Failure> {
+    if call.query.all("dryRun").next().is_some() {
+        return Err(RequestError::BadRequest("dryRun is not supported".to_owned()).into());
+    }
+    let query = query::WriteOptions::default();
     let (handle, info, options) = (call.handle.clone(), call.info.clone(), options(call, &query, &[]));
-    let admitted = async move { admit(&handle, &info, &options).await };
+    let admitted = async move { admit(&handle, &info, &options).await }.in_current_span();
     let admitted = call.state.bounds.processors.run(call.flow, admitted).await;
     admitted.map_err(|lost| RequestError::Internal(lost.to_string()))?
 }
@@ -76,6 +88,23 @@ fn is_dry_run_by_query(call: &Call<'_>) -> bool {
 
 /// The answer of the program's own handler.
 pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
+    let mut warnings = Vec::new();
+    let answer = answer(call, received, &mut warnings).await;
+    match answer {
+        Ok(mut answer) => {
+            answer.warn(&warnings);
+            Ok(answer)
+        }
+        Err(why) => Err(why.warned(warnings)),
+    }
+}
+
+/// The same, but for the `warnings` of those who judge the request.
+async fn answer(
+    call: &Call<'_>,
+    received: Option<Received>,
+    warnings: &mut Vec<String>,
+) -> Result<Response, Failure> {
     let (info, resource) = (call.info, call.resource());
     let registration = format!("{}.{}", resource.resource, resource.group);
     let handlers = call.state.handlers.as_ref();
@@ -91,8 +120,6 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         _ => query::WriteOptions::for_update(call.query)?,
     };
     check_extensions(call, &query)?;
-    let stored = get::latest(call).await?;
-    dear(DEAR + cost::parse(stored.json().len())).await?;
     let mut body = match received {
         Some(received) => Some(plain_body(call, received).await?),
         None => None,
@@ -104,7 +131,9 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         query.dry_run = true;
     }
     let options = WriteOptions { explanation: None, ..options(call, &query, &[]) };
-    let warnings = admit(&call.handle, info, &options).await?;
+    warnings.append(&mut admit(&call.handle, info, &options).await?.warnings);
+    let stored = get::latest(call).await?;
+    dear(DEAR + cost::parse(stored.json().len())).await?;
     // Hooks see the hub, and the storage version is nearest to it.
     let version = call.spec.storage().ok_or(RequestError::NotFound)?;
     let name: Arc<str> = format!("{}{}", call.spec.prefix, info.subresource).into();
@@ -125,8 +154,8 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         content_type: call.header(header::CONTENT_TYPE).to_owned(),
         body: body.as_ref().map(|body| body.bytes()).unwrap_or_default(),
         handle: call.handle.clone(),
-        // What a handler changes is not what the client wrote: its length says nothing about the cost of the type's writes, and who judges
-        // them was asked about the request.
+        // What a handler changes is not what the client wrote: its length says nothing about the cost of the type's writes. Webhooks
+        // and policies have judged the request.
         options: WriteOptions { knowledge: Knowledge::Latest, admission: None, ..options },
     };
     let of_answer = Arc::clone(&name);
@@ -146,8 +175,8 @@ pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Resu
         }
     };
     match answer.into_inner() {
-        Some(Ok(answer)) => written(call, name, answer, warnings, (body, held)),
-        Some(Err(error)) => Err(refused(error).warned(warnings)),
+        Some(Ok(answer)) => written(call, name, answer, (body, held)),
+        Some(Err(error)) => Err(refused(error)),
         None => Err(failed("the handler of this subresource has no answer")),
     }
 }
@@ -169,7 +198,6 @@ fn written(
     call: &Call<'_>,
     name: Arc<str>,
     answer: HandlerAnswer,
-    of_judges: Vec<String>,
     kept: (Option<Plain>, Held),
 ) -> Result<Response, Failure> {
     let HandlerAnswer { code, content_type, warnings, content } = answer;
@@ -183,7 +211,7 @@ fn written(
     let mut builder = start(code);
     builder.content_type(&content_type);
     let deprecated = call.version()?.deprecation_warning.clone();
-    let warnings: Vec<String> = deprecated.into_iter().chain(of_judges).chain(warnings).collect();
+    let warnings: Vec<String> = deprecated.into_iter().chain(warnings).collect();
     for warning in warning_headers(&warnings) {
         builder.append_header((header::WARNING, warning));
     }

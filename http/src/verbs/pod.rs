@@ -63,9 +63,6 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     let (binding, mut warnings) = ask::decoded(call, &query, &body, format).await?;
     let named = binding.text_at(&["metadata", "name"]).to_owned();
     let name = if call.info.name.is_empty() { &named } else { &call.info.name };
-    if name.is_empty() {
-        return Err(RequestError::BadRequest("Name parameter required.".to_owned()).into());
-    }
     let carried = Carried::new(call, name, options(call, &query, &body));
     let bound = assign(call, binding, &carried).await;
     carried.warn(&mut warnings);
@@ -90,6 +87,9 @@ async fn assign(call: &Call<'_>, mut binding: Value, carried: &Carried<'_>) -> R
         return Err(RequestError::Internal(aggregate(&errors)).into());
     }
     carried.judge(&binding).await?;
+    if name.is_empty() {
+        return Err(RequestError::BadRequest("Name parameter required.".to_owned()).into());
+    }
     let pods = pods(call, name)?;
     let mut is_precondition = false;
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {

@@ -59,7 +59,7 @@ async fn grant(
 ) -> Result<Value, Failure> {
     let name = carried.name;
     carried.change(&mut request).await?;
-    let misnamed = token_request::misnamed(&request, name);
+    let misnamed = token_request::misnamed(&request, &call.info.namespace, name);
     if !misnamed.is_empty() {
         return Err(invalid(name, misnamed));
     }
@@ -93,6 +93,7 @@ async fn grant(
         return Err(invalid("", errors));
     }
     carried.judge(&request).await?;
+    carried.warn(warnings);
     claims.audiences = token_request::audiences(&request);
     let bound = token_request::bound(&request);
     let bound = bound

@@ -647,6 +647,14 @@ async fn a_request_for_a_program_is_judged() {
     assert_eq!(warned.warnings(), ["299 - \"somebody looks on\""]);
     let why = "denied request: CONNECT of exec by kubernetes-admin";
     refused(client.get(&exec("ruled")).await, 422, "Invalid", why);
+    // The program would carry it out.
+    for dry_run in ["All", "None", ""] {
+        let path = format!("{}&dryRun={dry_run}", exec("ruled"));
+        refused(client.get(&path).await, 400, "BadRequest", "dryRun is not supported");
+    }
+    assert_eq!(client.request("HEAD", &exec("refused")).send().await.unwrap().status, 400);
+    // The object is looked for once the request was admitted.
+    refused(client.get(&exec("gone")).await, 404, "NotFound", "\"gone\" not found");
 
     let mut stream = server.dial().await.unwrap();
     let request = format!(

@@ -88,7 +88,7 @@ async fn kubectl_reaches_a_subresource_of_the_program() {
     let path = "/apis/sails.example.com/v1beta1/namespaces/{namespace}/sloops/{name}/hoist";
     assert_eq!(document["paths"][path]["post"]["x-kubernetes-action"], "connect");
     assert_eq!(server.anonymous().unwrap().get(hoist).await.unwrap().status, 403);
-    // Whoever judges writes judges what a handler does, too.
+    // A policy judges the request for a handler.
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "calm"},
         "spec": {"matchConstraints": {"resourceRules": [{"operations": ["CONNECT"], "apiGroups": ["sails.example.com"],
             "apiVersions": ["*"], "resources": ["sloops/hoist"]}]},

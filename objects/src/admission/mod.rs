@@ -62,7 +62,7 @@ impl Operation {
     }
 }
 
-/// A write, but for its objects (`admission.Attributes`).
+/// A request, but for its objects (`admission.Attributes`).
 #[derive(Debug)]
 pub struct Attributes<'a> {
     /// The operation.

@@ -261,6 +261,9 @@ impl Admitting<'_> {
         reasons: &mut Reasons,
     ) -> Result<bool, WriteError> {
         let Bound { policy, binding, .. } = run.bound;
+        if subject.object().is_none() {
+            return Ok(false);
+        }
         let mut has_changed = false;
         for mutation in &policy.policy.mutations {
             let mut took = Duration::ZERO;
@@ -337,7 +340,7 @@ impl Admitting<'_> {
         }
         let (of_kind, of_resource) = (&place.kind, &place.resource);
         if of_kind.group != of_resource.group || of_kind.version != of_resource.version {
-            // It is in the document of another group-version than its paths are (`TypeConverterManager`).
+            // Upstream's `TypeConverterManager` finds no type for a body whose group-version is not that of its path.
             return change.of(object, None);
         }
         let cx = RuleContext { spec, ..*self.attempt.cx };

@@ -137,42 +137,26 @@ impl ResourceHandle {
         let spec = &attempt.rules.spec;
         // Nobody is asked about questions that a server asks itself (`pkg/kubeapiserver/admission/exclusion`).
         let is_exempt = is_of_policies(spec) || spec.is_typed() && spec.strategy.answers_creates();
-        match is_exempt {
-            true => Ok(None),
-            false => self.asked_about(attempt, target, options, bytes).await,
+        if is_exempt {
+            return Ok(None);
         }
+        let in_force = in_force(spec, options).await?;
+        Ok(in_force.map(|in_force| self.admitting_by(in_force, attempt, target, options, bytes)))
     }
 
-    /// The same, of a type whoever may be asked about it.
-    async fn asked_about<'a>(
+    /// The admission of an attempt by what is in force.
+    fn admitting_by<'a>(
         &'a self,
+        in_force: InForce<'a>,
         attempt: &'a Attempt<'a>,
         target: &'a Target<'a>,
         options: &'a WriteOptions,
         bytes: usize,
-    ) -> Result<Option<Admitting<'a>>, WriteError> {
-        let spec = &attempt.rules.spec;
-        let Some(asked) = options.admission.as_ref() else { return Ok(None) };
+    ) -> Admitting<'a> {
+        let InForce { asked, mutating, validating, judging, changing } = in_force;
         let configurations = asked.admission.configurations();
-        let (mutating, validating) = match is_of_admission(spec) {
-            true => (None, None),
-            false => (
-                configurations.mutating.current(options.deadline).await?,
-                configurations.validating.current(options.deadline).await?,
-            ),
-        };
-        let judging = configurations.judging.bound(options.deadline).await?;
-        let changing = configurations.changing.bound(options.deadline).await?;
-        if mutating.is_none() && validating.is_none() && judging.is_none() && changing.is_none() {
-            return Ok(None);
-        }
-        let of_policies = [&judging, &changing].into_iter().flatten().map(BoundPolicies::cost);
-        let of_webhooks = [&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost());
-        dear(of_policies.chain(of_webhooks).sum()).await?;
-        let others = others(spec, target, &configurations.faces);
-        let handle = self;
-        Ok(Some(Admitting {
-            handle,
+        Admitting {
+            handle: self,
             attempt,
             target,
             options,
@@ -184,11 +168,42 @@ impl ResourceHandle {
             changing,
             find_kind: &*configurations.find_kind,
             checks: Arc::default(),
-            others,
+            others: others(&attempt.rules.spec, target, &configurations.faces),
             made: AtomicUsize::new(0),
             has_waited: AtomicBool::new(false),
-        }))
+        }
     }
+}
+
+/// The webhooks and policies that may be asked about a type.
+struct InForce<'a> {
+    asked: &'a AskedAdmission,
+    mutating: Option<Arc<Compiled<Vec<Hook>>>>,
+    validating: Option<Arc<Compiled<Vec<Hook>>>>,
+    judging: Option<BoundPolicies>,
+    changing: Option<BoundPolicies>,
+}
+
+/// The webhooks and policies that may be asked about a type; `None` if there are none.
+async fn in_force<'a>(spec: &TypeSpec, options: &'a WriteOptions) -> Result<Option<InForce<'a>>, WriteError> {
+    let Some(asked) = options.admission.as_ref() else { return Ok(None) };
+    let configurations = asked.admission.configurations();
+    let (mutating, validating) = match is_of_admission(spec) {
+        true => (None, None),
+        false => (
+            configurations.mutating.current(options.deadline).await?,
+            configurations.validating.current(options.deadline).await?,
+        ),
+    };
+    let judging = configurations.judging.bound(options.deadline).await?;
+    let changing = configurations.changing.bound(options.deadline).await?;
+    if mutating.is_none() && validating.is_none() && judging.is_none() && changing.is_none() {
+        return Ok(None);
+    }
+    let of_policies = [&judging, &changing].into_iter().flatten().map(BoundPolicies::cost);
+    let of_webhooks = [&mutating, &validating].into_iter().flatten().map(|compiled| compiled.cost());
+    dear(of_policies.chain(of_webhooks).sum()).await?;
+    Ok(Some(InForce { asked, mutating, validating, judging, changing }))
 }
 
 /// A type in all its served versions but one, and under its other names.
@@ -485,7 +500,7 @@ impl<'a> Admitting<'a> {
             if changed_after_policies {
                 of_policies.due.extend(of_policies.asked.drain());
             }
-            if !matches!(subject, Subject::End(_) | Subject::Nothing)
+            if !matches!(subject, Subject::End(_))
                 && self
                     .change_by_policies(attributes, subject, conversions, is_again, &mut of_policies)
                     .await?

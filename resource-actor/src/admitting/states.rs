@@ -20,8 +20,8 @@ pub(super) struct States<'s> {
     is_scale: bool,
     new: Option<&'s Arc<StoredObject>>,
     old: Option<&'s Arc<StoredObject>>,
-    /// The new state of what is not stored.
-    body: Option<&'s Value>,
+    /// The new state of what is not stored, and its bytes.
+    body: Option<(&'s Value, usize)>,
     shown: Vec<(Place, Option<Value>, Option<Value>)>,
 }
 
@@ -37,13 +37,14 @@ impl<'s> States<'s> {
 
     /// Those of a request that stores nothing: its body, if it has one that judges see.
     pub(super) fn unstored(operation: Operation, body: Option<&'s Value>) -> Self {
+        let body = body.map(|body| (body, field::bytes(body)));
         Self { body, ..Self::new(operation, false, None, None) }
     }
 
     /// Those of the new state and of the old one.
     pub(super) fn labels(&self) -> [Labels<'s>; 2] {
         static NO_LABELS: Value = Value::Null;
-        if let Some(body) = self.body {
+        if let Some((body, _)) = self.body {
             return [Labels::Own(body), Labels::None];
         }
         [self.new, self.old].map(|object| match object {
@@ -56,7 +57,7 @@ impl<'s> States<'s> {
     /// Of both states together.
     pub(super) fn bytes(&self) -> usize {
         let of_stored = [self.new, self.old].into_iter().flatten().map(|object| object.json().len());
-        of_stored.chain(self.body.map(field::bytes)).sum()
+        of_stored.chain(self.body.map(|(_, bytes)| bytes)).sum()
     }
 
     /// The new state and the old one, as [`Admitting::show`] has made them.
@@ -78,7 +79,7 @@ impl Admitting<'_> {
         }
         dear(cost::parse(states.bytes())).await?;
         let mut new = match states.body {
-            Some(body) => Some(body.clone()),
+            Some((body, _)) => Some(body.clone()),
             None => self.stored_as(states.new, place, conversions).await?,
         };
         if let (Operation::Create, Some(object), None) = (states.operation, &mut new, states.body) {

@@ -294,7 +294,7 @@ impl ResourceHandle {
     }
 
     /// Waits for a processor where the version's schema has to be compiled first.
-    async fn turn_to_compile(&self, version: &str) -> Result<(), WriteError> {
+    pub(crate) async fn turn_to_compile(&self, version: &str) -> Result<(), WriteError> {
         let bytes = self.spec().map_or(0, |spec| spec.uncompiled_bytes(version));
         Ok(dear(cost::compile(bytes)).await?)
     }

@@ -146,15 +146,15 @@ pub fn validate(request: &Value) -> ErrorList {
 
 /// The errors of a request whose metadata names another account than its path.
 #[must_use]
-pub fn misnamed(request: &Value, account: &str) -> ErrorList {
-    match request.at(&["metadata", "name"]).and_then(Value::as_str) {
-        Some(name) if !name.is_empty() && name != account => {
-            let path = Path::new("metadata");
-            let why = "must match the service account name if specified";
-            ErrorList::from(Error::invalid(&path.child("name"), name, why))
+pub fn misnamed(request: &Value, namespace: &str, account: &str) -> ErrorList {
+    for (field, wanted) in [("name", account), ("namespace", namespace)] {
+        let given = request.text_at(&["metadata", field]);
+        if !given.is_empty() && given != wanted {
+            let why = format!("must match the service account {field} if specified");
+            return ErrorList::from(Error::invalid(&Path::new("metadata").child(field), given, why));
         }
-        _ => ErrorList::new(),
     }
+    ErrorList::new()
 }
 
 /// Fills in what the client left out, so with an empty status: the metadata of the account, and the audiences of the server.
