@@ -46,7 +46,7 @@ impl<'c> Carried<'c> {
             let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
             metadata
                 .into_iter()
-                .for_each(|metadata| SYSTEM_FIELDS.iter().for_each(|of| drop(metadata.remove(*of))));
+                .for_each(|metadata| SYSTEM_FIELDS.iter().for_each(|of| drop(metadata.remove(of))));
         }
         let changed = call.handle.change_body(target, &call.spec, body, options).await;
         changed.map_err(|error| self.refused(error))

@@ -2,6 +2,7 @@
 //! in `expectations/built-in/admission-webhooks.script.json`.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,7 +18,9 @@ use tokio::task::JoinSet;
 
 use crate::authority::Files;
 use crate::declared_subresources::Echo;
-use crate::support::{CRDS, crd, names, namespace, object, refused, register, until_gone, version};
+use crate::support::{
+    CRDS, crd, eventually, names, namespace, object, refused, register, until_gone, version,
+};
 use crate::webhook::{Caller, Rule, Said, Webhook, allowed, denied, patched, reviewed, widened};
 
 const GROUP: &str = "admitted.example.com";
@@ -553,6 +556,15 @@ fn configuration_of_maps(kind: &str, name: &str, webhook: &Webhook) -> Value {
     configuration(kind, name, webhook, ("", "configmaps"))
 }
 
+/// The registration with a subresource that another program answers.
+fn executed_by(program: &Echo) -> Value {
+    let service = json!({"service": {"namespace": "default", "name": "echo"}, "caBundle": program.bundle});
+    let declared = json!({"exec": {"webhook": service, "verbs": ["get", "create", "delete"]}});
+    let mut registration = registration();
+    registration["metadata"]["annotations"] = json!({"kindom.dev/subresources": declared.to_string()});
+    registration
+}
+
 /// B-49, S-37: whoever judges writes judges what goes on to the program behind a subresource, too: its name and its user, as nobody has
 /// read a body (`ConnectResource`).
 #[tokio::test]
@@ -561,11 +573,7 @@ async fn a_request_for_a_program_is_judged() {
     let resolver = format!("--service-resolver=default/echo:443=127.0.0.1:{}", echo.port);
     let server = ServerOptions::default().args(&[&resolver]).start().await.unwrap();
     let client = server.client().unwrap();
-    let service = json!({"service": {"namespace": "default", "name": "echo"}, "caBundle": echo.bundle});
-    let declared = json!({"exec": {"webhook": service, "verbs": ["get", "create", "delete"]}});
-    let mut registration = registration();
-    registration["metadata"]["annotations"] = json!({"kindom.dev/subresources": declared.to_string()});
-    register(&client, &registration).await;
+    register(&client, &executed_by(&echo)).await;
     for name in ["fine", "changed", "refused", "warned", "ruled"] {
         client.post(&things("default"), &thing(name)).await.unwrap().expect_status(201).unwrap();
     }
@@ -669,4 +677,34 @@ async fn a_request_for_a_program_is_judged() {
         assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&received));
     }
     assert!(received.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&received));
+}
+
+/// A request whose answer may have no end is in flight until it was admitted: it holds no more questions to webhooks than others.
+#[tokio::test]
+async fn a_request_for_a_program_is_in_flight_until_it_was_admitted() {
+    let echo = Echo::start("echo.default.svc").await;
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(&tokens, "secret,bob,1\n").unwrap();
+    let resolver = format!("--service-resolver=default/echo:443=127.0.0.1:{}", echo.port);
+    let args = [&resolver, "--token-auth-file", tokens.to_str().unwrap(), "--max-requests-inflight", "1"];
+    let server = ServerOptions::default().args(&args).start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &executed_by(&echo)).await;
+    client.post(&things("default"), &thing("one")).await.unwrap().expect_status(201).unwrap();
+    let webhook = Webhook::start(Arc::new(|_, _| Said::Nothing)).await;
+    let silent = configuration(VALIDATING, "silent", &webhook, (GROUP, "things/exec"));
+    configure(&client, &silent).await;
+    let bob = server.anonymous().unwrap().with_token("secret");
+    let exec = format!("{}/exec", at("one"));
+    let mut first = pin!(bob.get(&exec));
+    let asked = eventually("the webhook is asked", async || (!webhook.asked().is_empty()).then_some(()));
+    tokio::select! {
+        answer = &mut first => panic!("{}", answer.unwrap().text()),
+        () = asked => {}
+    }
+    assert_eq!(bob.get(&exec).await.unwrap().status, 429);
+    // A master has no bound.
+    webhook.answer(allowing());
+    client.get(&exec).await.unwrap().expect_status(200).unwrap();
 }
