@@ -13,10 +13,12 @@ use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Declared, Subresource, TypeSpec, VersionSpec};
 use kindom_resource_actor::ReadError;
 use kindom_resource_actor::{Knowledge, ResourceHandle};
+use parking_lot::Mutex;
 
 use crate::RequestError;
 use crate::budget::Share;
 use crate::head::{Head, header_of};
+use crate::in_flight::Permit;
 use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::ResourceRequest;
@@ -40,6 +42,8 @@ pub(crate) struct Call<'a> {
     pub(crate) flow: Flow,
     /// The memory that its connection holds.
     pub(crate) share: Share,
+    /// The permit of a request whose answer may have no end, until it is admitted.
+    pub(crate) until_admitted: &'a Mutex<Option<Permit>>,
     /// The user came by a token among the subprotocols of a WebSocket.
     pub(crate) token_in_protocol: bool,
 }

@@ -18,6 +18,7 @@ use kindom_api::user::User;
 use kindom_objects::Subresource;
 use kindom_objects::declared_subresources::EndpointServer;
 use kindom_resource_actor::Knowledge;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
@@ -44,6 +45,7 @@ use crate::route::{Found, deprecated, find, look_up, nothing_there, subresource_
 use crate::state::{LATE, REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
+use crate::verbs::connect::Admitted;
 use crate::verbs::{connect, create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
 use crate::{RequestError, access, documents, websocket};
 
@@ -292,6 +294,7 @@ async fn answer(
                     (error, _) => Err(error.into()),
                 };
             };
+            let none = Mutex::new(None);
             let mut call = Call {
                 state,
                 request,
@@ -304,6 +307,7 @@ async fn answer(
                 knowledge,
                 flow,
                 share,
+                until_admitted: &none,
                 token_in_protocol,
             };
             if matches!(call.endpoint_server(), Some(EndpointServer::Own)) {
@@ -313,7 +317,7 @@ async fn answer(
             }
             let flow = call.flow;
             with_deprecation(&call, allowed(&call))?;
-            // Upstream does not count what may have no end; until it was admitted and begins, it counts here.
+            // Upstream does not count a request whose answer may have no end. Here it counts until webhooks and policies have admitted it.
             let ends = call.endpoint_server().is_none() || !forward::has_no_end(asked_info);
             if matches!(call.endpoint_server(), Some(EndpointServer::Webhook(_))) {
                 // Boxed, as above.
@@ -344,10 +348,12 @@ async fn answer(
             let has_rules = call.spec.strategy.is_of_program();
             let Call { user, handle, spec, deadline, knowledge, share, token_in_protocol, .. } = call;
             let (app, asked, of_connection) = (Arc::clone(app), Arc::clone(asked), share.clone());
+            let (permit, until_admitted) = if ends { (permit, None) } else { (None, permit) };
             let answer = async move {
                 let Ok(RequestInfo::Resource(info)) = &asked.info else {
                     return Err(RequestError::NotFound.into());
                 };
+                let until_admitted = Mutex::new(until_admitted);
                 let (state, request, query) = (&app.state, &asked.head, &asked.query);
                 let call = Call {
                     state,
@@ -361,6 +367,7 @@ async fn answer(
                     knowledge,
                     flow,
                     share,
+                    until_admitted: &until_admitted,
                     token_in_protocol,
                 };
                 in_turn(request, resource(&call, received).await).await
@@ -373,7 +380,7 @@ async fn answer(
                 true => answer.within(deadline.instant() + LATE).await.map_err(RequestError::from)?,
                 false => answer.await.map_err(|lost| RequestError::Internal(lost.to_string()))?,
             };
-            delivered(answer?, permit.filter(|_| ends), held, &of_connection, may_refuse)
+            delivered(answer?, permit, held, &of_connection, may_refuse)
         }
     }
 }
@@ -463,7 +470,7 @@ async fn served_elsewhere(
     payload: Payload,
     (permit, ends): (Option<Permit>, bool),
 ) -> Result<(Forwarding, Share, Option<Permit>), Failure> {
-    let mut call = match certain(&call).await? {
+    let call = match certain(&call).await? {
         Some(((handle, spec), knowledge)) => Call { handle, spec, knowledge, ..call },
         None => call,
     };
@@ -482,8 +489,25 @@ async fn served_elsewhere(
         let asked_info = sent.asked.info.as_ref().map_err(Clone::clone)?;
         authorized(state, sent.asked, &call.user, attributes, asked_info).await?;
     }
-    let admitted = connect::admit_forwarded(&call).await?;
-    if admitted.has_waited {
+    let Admitted { warnings, has_waited } = connect::admit_forwarded(&call).await?;
+    let permit = permit.filter(|_| ends);
+    match sent_on(call, sent, payload, has_waited).await {
+        Ok((mut answer, share)) => {
+            answer.warn(&warnings);
+            Ok((answer, share, permit))
+        }
+        Err(why) => Err(why.warned(warnings)),
+    }
+}
+
+/// The same, once the request is admitted.
+async fn sent_on(
+    mut call: Call<'_>,
+    sent: SentOn<'_>,
+    payload: Payload,
+    has_waited: bool,
+) -> Result<(Forwarding, Share), Failure> {
+    if has_waited {
         let ((handle, spec), knowledge) = call.look_up_again().await?;
         call = Call { handle, spec, knowledge, ..call };
         allowed(&call)?;
@@ -492,14 +516,12 @@ async fn served_elsewhere(
         return Err(RequestError::NotFound.into());
     };
     get::latest(&call).await?;
-    let Some(aggregator) = &state.aggregator else {
+    let Some(aggregator) = &call.state.aggregator else {
         let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
         return Err(RequestError::Unavailable(why.to_owned()).into());
     };
-    let permit = permit.filter(|_| ends);
-    let mut answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
-    answer.response.warn(&admitted.warnings);
-    Ok((answer, call.share.clone(), permit))
+    let answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
+    Ok((answer, call.share.clone()))
 }
 
 /// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.
@@ -638,7 +660,8 @@ async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failu
 /// The type may have been deleted and registered again since it was looked up: then it is looked up again, once.
 fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
     let reads = matches!(call.info.verb, Verb::Get | Verb::List | Verb::Watch);
-    reads && call.knowledge == Knowledge::Guess && why.is_of_a_type_gone()
+    // A program's answer is no read of the object.
+    reads && call.endpoint_server().is_none() && call.knowledge == Knowledge::Guess && why.is_of_a_type_gone()
 }
 
 fn with_deprecation<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {

@@ -121,11 +121,18 @@ pub(crate) async fn forward(
 
 /// The answer of another server.
 pub(crate) struct Forwarding {
-    pub(crate) response: Response,
+    response: Response,
     is_upgrade: bool,
 }
 
 impl Forwarding {
+    /// Adds warnings, which an upgraded connection has not.
+    pub(crate) fn warn(&mut self, warnings: &[String]) {
+        if !self.is_upgrade {
+            self.response.warn(warnings);
+        }
+    }
+
     /// The answer of an upgraded connection, as actix-web sends it; or the response of any other.
     pub(crate) fn upgraded(self) -> Result<HttpResponse, Response> {
         if !self.is_upgrade {

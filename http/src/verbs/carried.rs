@@ -34,8 +34,8 @@ impl<'c> Carried<'c> {
         Self { call, target, name, options }
     }
 
-    /// Has it admitted as far as it may be changed: by its namespace, and by policies and webhooks.
-    pub(super) async fn change(&self, body: &mut Value) -> Result<(), Failure> {
+    /// Checks the namespace, then has policies and webhooks change the body.
+    pub(super) async fn change(&mut self, body: &mut Value) -> Result<(), Failure> {
         self.check_namespace().await?;
         let Self { call, target, options, .. } = self;
         if let Some(body) = body.as_object_mut() {
@@ -49,7 +49,9 @@ impl<'c> Carried<'c> {
                 .for_each(|metadata| SYSTEM_FIELDS.iter().for_each(|of| drop(metadata.remove(of))));
         }
         let changed = call.handle.change_body(target, &call.spec, body, options).await;
-        changed.map_err(|error| self.refused(error))
+        let made = changed.map_err(|error| self.refused(error))?;
+        self.options.bytes = self.options.bytes.saturating_add(made);
+        Ok(())
     }
 
     /// Has policies and webhooks judge it.
@@ -59,7 +61,7 @@ impl<'c> Carried<'c> {
         judged.map_err(|error| self.refused(error))
     }
 
-    /// The options of the write that it comes to. Nobody judges that write again.
+    /// The options of the resulting write. Nobody judges that write again.
     pub(super) fn options(&self) -> WriteOptions {
         WriteOptions { admission: None, ..self.options.clone() }
     }

@@ -16,6 +16,7 @@ use futures::future::FutureExt as _;
 use futures::stream::{StreamExt as _, unfold};
 use kindom_actor_kit::{DEAR, Flow, Foreign, Processors, Run, dear, foreign, foreign_future};
 use kindom_api::{Value, field, json};
+use kindom_objects::declared_subresources::EndpointServer;
 use kindom_objects::{Subresource, render};
 use kindom_resource_actor::{Knowledge, ReadError, ResourceHandle, Target, WriteOptions};
 use tokio::sync::mpsc;
@@ -70,7 +71,7 @@ async fn admit(
     }
 }
 
-/// The same for a request that goes on to another server, of whose body nothing has been read. Nobody knows if that server has dry runs.
+/// The same for a request that goes on to another program, whose body was not read. That program may not know dry runs.
 pub(crate) async fn admit_forwarded(call: &Call<'_>) -> Result<Admitted, Failure> {
     if call.query.all("dryRun").next().is_some() {
         return Err(RequestError::BadRequest("dryRun is not supported".to_owned()).into());
@@ -89,17 +90,10 @@ fn is_dry_run_by_query(call: &Call<'_>) -> bool {
 /// The answer of the program's own handler.
 pub(crate) async fn connect(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
     let mut warnings = Vec::new();
-    let answer = answer(call, received, &mut warnings).await;
-    match answer {
-        Ok(mut answer) => {
-            answer.warn(&warnings);
-            Ok(answer)
-        }
-        Err(why) => Err(why.warned(warnings)),
-    }
+    answer(call, received, &mut warnings).await.map_err(|why| why.warned(warnings))
 }
 
-/// The same, but for the `warnings` of those who judge the request.
+/// Answers the request. If that fails, `warnings` has those of webhooks and policies.
 async fn answer(
     call: &Call<'_>,
     received: Option<Received>,
@@ -131,7 +125,11 @@ async fn answer(
         query.dry_run = true;
     }
     let options = WriteOptions { explanation: None, ..options(call, &query, &[]) };
-    warnings.append(&mut admit(&call.handle, info, &options).await?.warnings);
+    let mut admitted = admit(&call.handle, info, &options).await?;
+    warnings.append(&mut admitted.warnings);
+    drop(call.until_admitted.lock().take());
+    let again = if admitted.has_waited { Some(after_wait(call).await?) } else { None };
+    let call = again.as_ref().unwrap_or(call);
     let stored = get::latest(call).await?;
     dear(DEAR + cost::parse(stored.json().len())).await?;
     // Hooks see the hub, and the storage version is nearest to it.
@@ -175,10 +173,20 @@ async fn answer(
         }
     };
     match answer.into_inner() {
-        Some(Ok(answer)) => written(call, name, answer, (body, held)),
+        Some(Ok(answer)) => written(call, name, answer, std::mem::take(warnings), (body, held)),
         Some(Err(error)) => Err(refused(error)),
         None => Err(failed("the handler of this subresource has no answer")),
     }
+}
+
+/// The call as the type is now, which must still have the subresource.
+async fn after_wait<'c>(call: &Call<'c>) -> Result<Call<'c>, Failure> {
+    let ((handle, spec), knowledge) = call.look_up_again().await?;
+    let (user, share) = (Arc::clone(&call.user), call.share.clone());
+    let call = Call { user, handle, spec, knowledge, share, ..*call };
+    let is_there = matches!(call.endpoint_server(), Some(EndpointServer::Own))
+        && call.verbs_through().is_some_and(|verbs| verbs.contains(&call.info.verb.as_str()));
+    if is_there { Ok(call) } else { Err(RequestError::NotFound.into()) }
 }
 
 fn failed(why: &str) -> Failure {
@@ -198,6 +206,7 @@ fn written(
     call: &Call<'_>,
     name: Arc<str>,
     answer: HandlerAnswer,
+    of_judges: Vec<String>,
     kept: (Option<Plain>, Held),
 ) -> Result<Response, Failure> {
     let HandlerAnswer { code, content_type, warnings, content } = answer;
@@ -211,7 +220,7 @@ fn written(
     let mut builder = start(code);
     builder.content_type(&content_type);
     let deprecated = call.version()?.deprecation_warning.clone();
-    let warnings: Vec<String> = deprecated.into_iter().chain(warnings).collect();
+    let warnings: Vec<String> = deprecated.into_iter().chain(of_judges).chain(warnings).collect();
     for warning in warning_headers(&warnings) {
         builder.append_header((header::WARNING, warning));
     }

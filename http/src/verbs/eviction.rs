@@ -43,8 +43,8 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
     check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (eviction, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
-    let evicted = carry_out(call, eviction, &carried).await;
+    let mut carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
+    let evicted = carry_out(call, eviction, &mut carried).await;
     carried.warn(&mut warnings);
     match evicted {
         Ok(()) => Ok(done(call, accepted, warnings)),
@@ -52,7 +52,7 @@ pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response
     }
 }
 
-async fn carry_out(call: &Call<'_>, mut eviction: Value, carried: &Carried<'_>) -> Result<(), Failure> {
+async fn carry_out(call: &Call<'_>, mut eviction: Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
     let name = carried.name;
     carried.change(&mut eviction).await?;
     if name != eviction.text_at(&["metadata", "name"]) {

@@ -63,8 +63,8 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     let (binding, mut warnings) = ask::decoded(call, &query, &body, format).await?;
     let named = binding.text_at(&["metadata", "name"]).to_owned();
     let name = if call.info.name.is_empty() { &named } else { &call.info.name };
-    let carried = Carried::new(call, name, options(call, &query, &body));
-    let bound = assign(call, binding, &carried).await;
+    let mut carried = Carried::new(call, name, options(call, &query, &body));
+    let bound = assign(call, binding, &mut carried).await;
     carried.warn(&mut warnings);
     match bound {
         Ok(()) => Ok(done(call, accepted, warnings)),
@@ -72,7 +72,7 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     }
 }
 
-async fn assign(call: &Call<'_>, mut binding: Value, carried: &Carried<'_>) -> Result<(), Failure> {
+async fn assign(call: &Call<'_>, mut binding: Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
     let name = carried.name;
     carried.change(&mut binding).await?;
     let named = binding.text_at(&["metadata", "name"]);

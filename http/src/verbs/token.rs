@@ -37,8 +37,8 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     check_extensions(call, &query)?;
     let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
     let (request, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
-    let granted = grant(call, accounts, request, &carried, &mut warnings).await;
+    let mut carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
+    let granted = grant(call, accounts, request, &mut carried, &mut warnings).await;
     carried.warn(&mut warnings);
     let request = match granted {
         Ok(request) => request,
@@ -54,7 +54,7 @@ async fn grant(
     call: &Call<'_>,
     accounts: &ServiceAccounts,
     mut request: Value,
-    carried: &Carried<'_>,
+    carried: &mut Carried<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Failure> {
     let name = carried.name;

@@ -583,7 +583,7 @@ async fn a_request_for_a_program_is_judged() {
                 patched(review, &json!([{"op": "add", "path": "/metadata/labels", "value": {}}]))
             }
             ("/judges", "refused") => denied(review, "not into this one"),
-            ("/judges", "warned") => {
+            ("/judges", "warned" | "gone") => {
                 let mut answer = allowed(review);
                 answer["response"]["warnings"] = json!(["somebody looks on"]);
                 answer
@@ -662,21 +662,27 @@ async fn a_request_for_a_program_is_judged() {
     }
     assert_eq!(client.request("HEAD", &exec("refused")).send().await.unwrap().status, 400);
     // The object is looked for once the request was admitted.
-    refused(client.get(&exec("gone")).await, 404, "NotFound", "\"gone\" not found");
+    let gone = client.get(&exec("gone")).await.unwrap();
+    assert_eq!(gone.warnings(), ["299 - \"somebody looks on\""]);
+    refused(Ok(gone), 404, "NotFound", "\"gone\" not found");
 
-    let mut stream = server.dial().await.unwrap();
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        exec("refused")
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut received = Vec::new();
-    while !received.ends_with(b"}\n") {
-        let read = tokio::time::timeout(Duration::from_secs(30), stream.read_buf(&mut received)).await;
-        assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&received));
+    // An upgraded connection is the program's alone.
+    for (name, head, end) in [("refused", "HTTP/1.1 400", "}\n"), ("warned", "HTTP/1.1 101", "\r\n\r\n")] {
+        let mut stream = server.dial().await.unwrap();
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            exec(name)
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(end.as_bytes()) {
+            let read = tokio::time::timeout(Duration::from_secs(30), stream.read_buf(&mut received)).await;
+            assert!(read.unwrap().unwrap() > 0, "{}", String::from_utf8_lossy(&received));
+        }
+        let received = String::from_utf8_lossy(&received).to_lowercase();
+        assert!(received.starts_with(&head.to_lowercase()) && !received.contains("warning:"), "{received}");
     }
-    assert!(received.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&received));
 }
 
 /// A request whose answer may have no end is in flight until it was admitted: it holds no more questions to webhooks than others.

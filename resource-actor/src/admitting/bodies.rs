@@ -32,8 +32,17 @@ enum Unstored<'u> {
     Connected,
 }
 
+/// The course of an admission.
+#[derive(Default)]
+struct Course {
+    /// A webhook was waited for.
+    has_waited: bool,
+    /// About as many bytes as policies and webhooks made.
+    made: usize,
+}
+
 impl ResourceHandle {
-    /// Has policies and webhooks change the body of a create that carries it out.
+    /// Has policies and webhooks change the body of a create that carries it out. Returns about as many bytes as they made.
     ///
     /// # Errors
     /// As those of a write.
@@ -43,11 +52,13 @@ impl ResourceHandle {
         body_type: &Arc<TypeSpec>,
         body: &mut Value,
         options: &WriteOptions,
-    ) -> Result<(), WriteError> {
-        self.admit_unstored(target, Some(body_type), Unstored::Changed(body), options).await.map(drop)
+    ) -> Result<usize, WriteError> {
+        let changed = self.admit_unstored(target, Some(body_type), Unstored::Changed(body), options).await?;
+        Ok(changed.made)
     }
 
-    /// Has policies and webhooks judge such a body, as it is carried out.
+    /// Has policies and webhooks judge such a body, as it is carried out. `options.bytes` are those of the client's body and those that
+    /// were made of it.
     ///
     /// # Errors
     /// As those of a write.
@@ -71,20 +82,22 @@ impl ResourceHandle {
         target: &Target<'_>,
         options: &WriteOptions,
     ) -> Result<bool, WriteError> {
-        self.admit_unstored(target, None, Unstored::Connected, options).await
+        Ok(self.admit_unstored(target, None, Unstored::Connected, options).await?.has_waited)
     }
 
-    /// `body_type`: none for that of the objects themselves. Returns true if a webhook was waited for.
+    /// `body_type` is `None` if the judges see the type of the path.
     async fn admit_unstored(
         &self,
         target: &Target<'_>,
         body_type: Option<&Arc<TypeSpec>>,
         asked: Unstored<'_>,
         options: &WriteOptions,
-    ) -> Result<bool, WriteError> {
+    ) -> Result<Course, WriteError> {
         let own = self.spec().ok_or(WriteError::Gone)?;
-        let Some(in_force) = in_force(&own, options).await? else { return Ok(false) };
-        self.turn_to_compile(target.version).await?;
+        let Some(in_force) = in_force(&own, options).await? else { return Ok(Course::default()) };
+        if body_type.is_none() {
+            self.turn_to_compile(target.version).await?;
+        }
         let freshness = match options.knowledge {
             Knowledge::AsOf(revision) => Freshness::AtLeast(revision),
             Knowledge::Latest | Knowledge::Guess => Freshness::Latest,
@@ -122,10 +135,11 @@ impl ResourceHandle {
                 admitting.judge_states(&attributes, states, conversions).await?;
             }
         }
-        if admitting.has_waited() {
+        let admitted = Course { has_waited: admitting.has_waited(), made: admitting.made() };
+        if admitted.has_waited {
             // It has left the processors, and what follows looks at the body.
-            dear(cost::parse(options.bytes.saturating_add(admitting.made()))).await?;
+            dear(cost::parse(options.bytes.saturating_add(admitted.made))).await?;
         }
-        Ok(admitting.has_waited())
+        Ok(admitted)
     }
 }
