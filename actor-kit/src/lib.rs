@@ -1,5 +1,5 @@
-//! The parts that kindom needs and actix lacks: supervision that recreates an actor, asks with a bound and a deadline, and
-//! time and randomness as parameters.
+//! The parts that kindom needs and actix lacks: supervision that recreates an actor, asks with a bound and a deadline, fair shares
+//! of processors and memory, and time and randomness as parameters.
 //!
 //! **Owns:** the life of every actor ([`Supervisor`]), the list of them ([`ActorTable`]), the way
 //! to talk to one ([`Handle`], [`Wake`]), and the threads they live on ([`Arbiters`]). An actor that
@@ -66,6 +66,7 @@
 //! ```
 
 mod arbiters;
+mod budget;
 mod clock;
 mod entropy;
 mod handle;
@@ -82,6 +83,7 @@ mod turn;
 mod wake;
 
 pub use arbiters::{ArbiterError, ArbiterHandle, Arbiters, run_system};
+pub use budget::{Budget, Held, Room, Share};
 pub use clock::{Clock, Deadline};
 pub use entropy::Entropy;
 pub use handle::{AskError, Handle};

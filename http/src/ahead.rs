@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::turn;
+use kindom_actor_kit::{Held, turn};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, render};
 
-use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::status::{Failure, unreadable_object};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::{ActorTable, Processors};
+use kindom_actor_kit::{ActorTable, Budget, Processors};
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::quota::Quotas;
 use kindom_resource_actor::{Admission, OwnPlugins, ResourceHandle};
@@ -11,7 +11,6 @@ use kindom_storage::{ScrubCounts, WriteCounts};
 use crate::accounts::ServiceAccounts;
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, Delegation};
-use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
 use crate::handlers::Handlers;

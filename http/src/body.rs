@@ -7,11 +7,10 @@ use actix_web::http::{Version, header};
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::GzDecoder;
 use futures::StreamExt as _;
-use kindom_actor_kit::{Deadline, Overloaded, dear};
+use kindom_actor_kit::{Deadline, Held, Overloaded, dear};
 use tokio::time::timeout_at;
 
 use crate::RequestError;
-use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::head::{Head, header_of};
@@ -60,6 +59,14 @@ impl Plain {
         self.bytes.clone()
     }
 
+    /// Counts what was made of it and is kept with it.
+    ///
+    /// # Errors
+    /// [`Overloaded`] if there is no room for it.
+    pub(crate) fn keep(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        self.held.grow(bytes)
+    }
+
     /// Reads the body into a tree that is kept while the request waits, when it is the request's turn.
     pub(crate) async fn read<T>(
         &mut self,
@@ -68,7 +75,7 @@ impl Plain {
     ) -> Result<T, Failure> {
         dear(cost::parse(self.bytes.len())).await?;
         let tree = read(&self.bytes);
-        self.held.grow(memory(&tree))?;
+        self.keep(memory(&tree))?;
         Ok(tree)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header;
-use kindom_actor_kit::{Deadline, Flow};
+use kindom_actor_kit::{Deadline, Flow, Room, Share};
 use kindom_api::GroupResource;
 use kindom_api::User;
 use kindom_codec::{Format, protobuf};
@@ -16,7 +16,6 @@ use kindom_resource_actor::{Knowledge, ResourceHandle};
 use parking_lot::Mutex;
 
 use crate::RequestError;
-use crate::budget::Share;
 use crate::head::{Head, header_of};
 use crate::in_flight::Permit;
 use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
@@ -52,6 +51,11 @@ impl Call<'_> {
     /// Does some work in which objects are converted, however often a webhook has to be asked for it.
     pub(crate) async fn converting<T>(&self, spec: &TypeSpec, work: impl FnMut() -> T) -> T {
         self.handle.converting(spec, &mut Conversions::default(), (self.deadline, Duration::ZERO), work).await
+    }
+
+    /// The memory for what is kept of the request.
+    pub(crate) fn room(&self) -> Room {
+        Room { budget: Arc::clone(&self.state.bounds.budget), share: self.share.clone() }
     }
 
     pub(crate) fn header(&self, name: header::HeaderName) -> &str {

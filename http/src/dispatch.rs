@@ -11,7 +11,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
-use kindom_actor_kit::{DEAR, Deadline, Flow, turn};
+use kindom_actor_kit::{DEAR, Deadline, Flow, Held, Share, turn};
 use kindom_api::GroupVersionResource;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
@@ -29,7 +29,6 @@ use crate::authn::{
     Unreviewed, authorize,
 };
 use crate::body::{Received, body, runs_on};
-use crate::budget::{Held, Share};
 use crate::call::Call;
 use crate::cost::{self, HEADER_BYTES};
 use crate::fallback::{check_path, delegate};
@@ -342,7 +341,7 @@ async fn answer(
             }
             let received = match info.verb {
                 Verb::Get | Verb::List => None,
-                _ => Some(Received::read(&call, payload, state.bounds.budget.begin(&call.share)).await),
+                _ => Some(Received::read(&call, payload, call.room().begin()).await),
             };
             let may_refuse = received.is_none() && call.endpoint_server().is_none();
             let has_rules = call.spec.strategy.is_of_program();

@@ -23,7 +23,6 @@ mod app;
 mod audience;
 pub mod authn;
 mod body;
-mod budget;
 mod call;
 mod collector;
 mod cost;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::Processors;
+use kindom_actor_kit::{Budget, Processors};
 use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview};
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use parking_lot::Mutex;
@@ -17,8 +17,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-
-use crate::budget::Budget;
 
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
 pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{DEAR, dear, turn};
+use kindom_actor_kit::{DEAR, Held, dear, turn};
 use kindom_api::{GroupResource, Value};
 use kindom_objects::declared_subresources::Part;
 use kindom_objects::webhook_conversion::Conversions;
@@ -12,7 +12,6 @@ use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
 use crate::ahead::convert_ahead;
-use crate::budget::Held;
 use crate::call::Call;
 use crate::cost::{self, WHOLE_BYTES_MAX};
 use crate::negotiate::{Accepted, MetaVersion, Shape};

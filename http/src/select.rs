@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::{dear, turn};
+use kindom_actor_kit::{Held, dear, turn};
 use kindom_api::status::{Cause, cause};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, render};
@@ -11,7 +11,6 @@ use kindom_resource_actor::ReadError;
 use kindom_storage::{Revision, StorageError};
 
 use crate::ahead::convert_ahead;
-use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::filter::Filter;
@@ -116,7 +115,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
     };
     let start = token.as_ref().map_or("", |token| token.start.as_str());
     let mut corrupt = Corrupt::new(call, &filter);
-    let mut held = call.state.bounds.budget.begin(&call.share);
+    let mut held = call.room().begin();
     let mut conversions = Conversions::default();
     // A page ends with the last object that fits. There is another page if any object is stored behind it, selected or not,
     // as in upstream's store.

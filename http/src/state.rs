@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::{ActorTable, Clock, Entropy, Flow, Processors};
+use kindom_actor_kit::{ActorTable, Budget, Clock, Entropy, Flow, Processors};
 use kindom_api::user::User;
 use kindom_registry_actor::RegistryHandle;
 use kindom_resource_actor::quota::Quotas;
@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use crate::accounts::ServiceAccounts;
 use crate::aggregate::Aggregator;
 use crate::authn::{Authenticator, CurrentAuthenticator, Delegation, LastModes};
-use crate::budget::Budget;
 use crate::collector::Collector;
 use crate::fallback::Fallback;
 use crate::handlers::Handlers;

@@ -66,6 +66,7 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
         user: Arc::clone(&call.user),
         knowledge: call.knowledge,
         bytes: 0,
+        room: Some(call.room()),
         explanation: None,
         fence: None,
     }

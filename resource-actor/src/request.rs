@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindom_actor_kit::Deadline;
+use kindom_actor_kit::{Deadline, Room};
 use kindom_api::{User, Value};
 use kindom_storage::{Compare, Revision};
 
@@ -40,6 +40,8 @@ pub struct WriteOptions {
     pub knowledge: Knowledge,
     /// The bytes of the request's body.
     pub bytes: usize,
+    /// The memory for what is kept of it while others are asked; `None` for writes of the server itself.
+    pub room: Option<Room>,
     /// Records the stages of the write; `None` where nobody has it explained.
     pub explanation: Option<Arc<Explanation>>,
     /// One more condition of a commit. If it does not hold, the write is a conflict and is not planned again.
@@ -64,6 +66,7 @@ impl WriteOptions {
             manager: SERVER.to_owned(),
             knowledge: Knowledge::Latest,
             bytes: 0,
+            room: None,
             explanation: None,
             fence: None,
         }

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use kindom_actor_kit::dear;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::{ANONYMOUS, User};
-use kindom_api::{GroupKind, Value, meta};
+use kindom_api::{GroupKind, Value, field, meta};
 use kindom_codec::Format;
 use kindom_objects::holdings::NOTHING;
 use kindom_objects::managed::{FieldManager, Managing};
@@ -155,11 +155,11 @@ fn place(question: &mut Value, namespace: Option<&str>) -> Result<(), RequestErr
     Ok(())
 }
 
-/// The question of a body, with its managers, in the namespace of its request; and warnings from decoding it.
+/// The question of a body, with its managers, in the namespace of its request; and warnings from decoding it. The body counts it.
 pub(crate) async fn decoded(
     call: &Call<'_>,
     query: &WriteOptions,
-    body: &Plain,
+    body: &mut Plain,
     format: Format,
 ) -> Result<(Value, Vec<String>), Failure> {
     // It is parsed, and walked again for its managers.
@@ -177,6 +177,7 @@ pub(crate) async fn decoded(
     place(&mut question, call.namespace()).map_err(Failure::Request)?;
     let manager = options(call, query, body).manager;
     FieldManager::new(&cx).manage(Managing::Update(&manager), None, &mut question);
+    body.keep(field::bytes(&question))?;
     Ok((question, warnings))
 }
 
@@ -204,10 +205,10 @@ pub(crate) async fn ask(
     call: &Call<'_>,
     accepted: Accepted,
     query: &WriteOptions,
-    body: &Plain,
+    mut body: Plain,
     format: Format,
 ) -> Result<Response, Failure> {
-    let (question, warnings) = decoded(call, query, body, format).await?;
+    let (question, warnings) = decoded(call, query, &mut body, format).await?;
     let version = call.version()?;
     let compiled = call.spec.compiled(version).map_err(|e| call.read_failure(Unreadable::Undecodable(e)))?;
     let now = meta::time::format(call.state.now_seconds());

@@ -1,19 +1,47 @@
 //! A body of another kind than what its path names: it is carried out and not stored. It is admitted as a create is.
 
+use actix_web::http::header;
 use kindom_api::{GroupResource, Value};
 use kindom_objects::{PlanError, Subresource};
 use kindom_resource_actor::{Freshness, ReadError, Target, WriteError, WriteOptions};
 
+use crate::body::{Plain, Received, plain_body};
 use crate::call::Call;
+use crate::negotiate::{Accepted, Endpoint, accept};
+use crate::query;
 use crate::status::Failure;
-use crate::writing::failed;
+use crate::verbs::ask;
+use crate::writing::{check_extensions, failed, options};
 
 /// The fields of metadata that no client sets, but for those whose registries are `SubresourceObjectMetaPreserver`s
 /// (`WipeObjectMetaSystemFields`).
 const SYSTEM_FIELDS: [&str; 5] =
     ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"];
 
-/// A body on its way. `call` has its type.
+/// A body as it was sent. Its call has its type.
+pub(super) struct SentBody {
+    pub(super) accepted: Accepted,
+    pub(super) body: Value,
+    /// From decoding it.
+    pub(super) warnings: Vec<String>,
+    options: WriteOptions,
+    /// Holds the memory of `body`.
+    _plain: Plain,
+}
+
+impl SentBody {
+    pub(super) async fn read(call: &Call<'_>, payload: Received) -> Result<Self, Failure> {
+        // Upstream's have no tables.
+        let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
+        let query = query::WriteOptions::for_create(call.query)?;
+        check_extensions(call, &query)?;
+        let (mut plain, format) = (plain_body(call, payload).await?, call.body_format()?);
+        let (body, warnings) = ask::decoded(call, &query, &mut plain, format).await?;
+        Ok(Self { accepted, body, warnings, options: options(call, &query, &plain), _plain: plain })
+    }
+}
+
+/// A body on its way.
 pub(super) struct Carried<'c> {
     call: &'c Call<'c>,
     target: Target<'c>,
@@ -23,7 +51,7 @@ pub(super) struct Carried<'c> {
 }
 
 impl<'c> Carried<'c> {
-    pub(super) fn new(call: &'c Call<'c>, name: &'c str, options: WriteOptions) -> Self {
+    pub(super) fn new(call: &'c Call<'c>, name: &'c str, sent: &SentBody) -> Self {
         let info = call.info;
         let target = Target {
             version: &info.resource.version,
@@ -31,7 +59,7 @@ impl<'c> Carried<'c> {
             namespace: call.namespace(),
             name,
         };
-        Self { call, target, name, options }
+        Self { call, target, name, options: sent.options.clone() }
     }
 
     /// Checks the namespace, then has policies and webhooks change the body.

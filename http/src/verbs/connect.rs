@@ -14,7 +14,7 @@ use actix_web::http::header;
 use bytes::Bytes;
 use futures::future::FutureExt as _;
 use futures::stream::{StreamExt as _, unfold};
-use kindom_actor_kit::{DEAR, Flow, Foreign, Processors, Run, dear, foreign, foreign_future};
+use kindom_actor_kit::{DEAR, Flow, Foreign, Held, Processors, Run, dear, foreign, foreign_future};
 use kindom_api::{Value, field, json};
 use kindom_objects::declared_subresources::EndpointServer;
 use kindom_objects::{Subresource, render};
@@ -25,7 +25,6 @@ use tracing::Instrument as _;
 use crate::RequestError;
 use crate::aggregate::Pieces;
 use crate::body::{Plain, Received, plain_body};
-use crate::budget::Held;
 use crate::call::Call;
 use crate::cost;
 use crate::forward::{flushed, has_no_end_of, until};
@@ -138,7 +137,7 @@ async fn answer(
     // The program's conversion may be needed for it.
     let object = foreign(&name, || render::decode(&call.spec, version, &stored))?;
     let object = object.map_err(|why| call.read_failure(ReadError::from(why)))?;
-    let mut held = call.state.bounds.budget.begin(&call.share);
+    let mut held = call.room().begin();
     held.grow(field::bytes(&object))?;
     drop(stored);
     let request = HandlerRequest {

@@ -22,7 +22,7 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     let (bytes, format) = (plain_body(call, payload).await?, call.body_format()?);
     let version = &call.info.resource.version;
     if call.spec.strategy.answers_creates() {
-        return ask::ask(call, accepted, &query, &bytes, format).await;
+        return ask::ask(call, accepted, &query, bytes, format).await;
     }
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, _: &Value| match object_of_body(

@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 
-use actix_web::http::header;
 use kindom_actor_kit::dear;
 use kindom_api::field::{Error, ErrorList, Path};
 use kindom_api::{GroupKind, GroupResource, Value, meta};
@@ -21,45 +20,39 @@ use kindom_resource_actor::{
 };
 
 use crate::RequestError;
-use crate::body::{Received, plain_body};
+use crate::body::Received;
 use crate::call::Call;
 use crate::cost;
-use crate::negotiate::{Endpoint, accept};
-use crate::query::{SentDeleteOptions, WriteOptions};
+use crate::query::SentDeleteOptions;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::verbs::carried::Carried;
+use crate::verbs::carried::{Carried, SentBody};
+use crate::verbs::delete;
 use crate::verbs::pod::{done, pods, refused, target};
-use crate::verbs::{ask, delete};
-use crate::writing::{check_extensions, options};
 use disruption_budget::BudgetRefusal;
 
 /// POST of an Eviction.
 pub(crate) async fn evict(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
     let (user, handle, share) = (Arc::clone(&call.user), call.handle.clone(), call.share.clone());
     let call = &Call { spec: pod::evictions(), user, handle, share, ..*call };
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
-    let query = WriteOptions::for_create(call.query)?;
-    check_extensions(call, &query)?;
-    let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (eviction, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let mut carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
-    let evicted = carry_out(call, eviction, &mut carried).await;
-    carried.warn(&mut warnings);
+    let mut sent = SentBody::read(call, payload).await?;
+    let mut carried = Carried::new(call, call.info.required_name()?, &sent);
+    let evicted = carry_out(call, &mut sent.body, &mut carried).await;
+    carried.warn(&mut sent.warnings);
     match evicted {
-        Ok(()) => Ok(done(call, accepted, warnings)),
-        Err(failure) => Err(failure.warned(warnings)),
+        Ok(()) => Ok(done(call, sent)),
+        Err(failure) => Err(failure.warned(sent.warnings)),
     }
 }
 
-async fn carry_out(call: &Call<'_>, mut eviction: Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
+async fn carry_out(call: &Call<'_>, eviction: &mut Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
     let name = carried.name;
-    carried.change(&mut eviction).await?;
+    carried.change(eviction).await?;
     if name != eviction.text_at(&["metadata", "name"]) {
         let why = "name in URL does not match name in Eviction object";
         return Err(RequestError::BadRequest(why.to_owned()).into());
     }
-    let mut deletion = sent_options(&eviction)?;
+    let mut deletion = sent_options(eviction)?;
     if deletion.ignore_store_read_error {
         return Err(unsafe_eviction(name).into());
     }
@@ -71,7 +64,7 @@ async fn carry_out(call: &Call<'_>, mut eviction: Value, carried: &mut Carried<'
         let wanted = deletion.dry_run.iter().map(|wanted| Value::from(wanted.as_str()));
         sent.insert("dryRun", wanted.collect::<Vec<_>>());
     }
-    carried.judge(&eviction).await?;
+    carried.judge(eviction).await?;
     let options = Options { knowledge: Knowledge::Latest, dry_run, ..carried.options() };
     Eviction { call, name, pods: pods(call, name)?, deletion, options }.carry_out().await
 }

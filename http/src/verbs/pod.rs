@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use actix_web::http::header;
 use kindom_api::field::aggregate;
 use kindom_api::status::{Details, Status};
 use kindom_api::{GroupKind, GroupResource, Value};
@@ -14,16 +13,12 @@ use kindom_objects::{PlanError, RuleContext, Subresource};
 use kindom_resource_actor::{Knowledge, ResourceHandle, Target, Write, WriteError, WriteOptions as Options};
 
 use crate::RequestError;
-use crate::body::{Received, plain_body};
+use crate::body::Received;
 use crate::call::Call;
-use crate::negotiate::{Accepted, Endpoint, accept};
-use crate::query::WriteOptions;
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::verbs::ask;
-use crate::verbs::carried::Carried;
-use crate::writing::{check_extensions, options};
+use crate::verbs::carried::{Carried, SentBody};
 
 /// `true` for the type whose objects are bound pods, and not stored.
 pub(crate) fn are_bindings(call: &Call<'_>) -> bool {
@@ -45,7 +40,7 @@ pub(super) fn target<'a>(call: &'a Call<'_>, through: Subresource, name: &'a str
     Target { version: "v1", subresource: Some(through), namespace: call.namespace(), name }
 }
 
-pub(super) fn done(call: &Call<'_>, accepted: Accepted, warnings: Vec<String>) -> Response {
+pub(super) fn done(call: &Call<'_>, SentBody { accepted, warnings, .. }: SentBody) -> Response {
     let status = Status { code: 201, details: None, ..Status::success(Details::default()) };
     Reply::status(status).with_warnings(warnings).write(call.request, accepted)
 }
@@ -56,25 +51,21 @@ pub(crate) async fn bind(call: &Call<'_>, payload: Received) -> Result<Response,
     let bindings = call.state.registry.routes().get("", "bindings").and_then(|handle| handle.spec());
     let spec = bindings.ok_or(RequestError::NoSuchResource)?;
     let call = &Call { spec, user, handle, share, ..*call };
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
-    let query = WriteOptions::for_create(call.query)?;
-    check_extensions(call, &query)?;
-    let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (binding, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let named = binding.text_at(&["metadata", "name"]).to_owned();
+    let mut sent = SentBody::read(call, payload).await?;
+    let named = sent.body.text_at(&["metadata", "name"]).to_owned();
     let name = if call.info.name.is_empty() { &named } else { &call.info.name };
-    let mut carried = Carried::new(call, name, options(call, &query, &body));
-    let bound = assign(call, binding, &mut carried).await;
-    carried.warn(&mut warnings);
+    let mut carried = Carried::new(call, name, &sent);
+    let bound = assign(call, &mut sent.body, &mut carried).await;
+    carried.warn(&mut sent.warnings);
     match bound {
-        Ok(()) => Ok(done(call, accepted, warnings)),
-        Err(failure) => Err(failure.warned(warnings)),
+        Ok(()) => Ok(done(call, sent)),
+        Err(failure) => Err(failure.warned(sent.warnings)),
     }
 }
 
-async fn assign(call: &Call<'_>, mut binding: Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
+async fn assign(call: &Call<'_>, binding: &mut Value, carried: &mut Carried<'_>) -> Result<(), Failure> {
     let name = carried.name;
-    carried.change(&mut binding).await?;
+    carried.change(binding).await?;
     let named = binding.text_at(&["metadata", "name"]);
     // The bindings of a namespace go by the name in their body.
     let name = if call.info.name.is_empty() { named } else { name };
@@ -82,11 +73,11 @@ async fn assign(call: &Call<'_>, mut binding: Value, carried: &mut Carried<'_>) 
         let why = "name in URL does not match name in Binding object";
         return Err(RequestError::BadRequest(why.to_owned()).into());
     }
-    let errors = pod::validate_binding(&binding);
+    let errors = pod::validate_binding(binding);
     if !errors.is_empty() {
         return Err(RequestError::Internal(aggregate(&errors)).into());
     }
-    carried.judge(&binding).await?;
+    carried.judge(binding).await?;
     if name.is_empty() {
         return Err(RequestError::BadRequest("Name parameter required.".to_owned()).into());
     }
@@ -97,9 +88,9 @@ async fn assign(call: &Call<'_>, mut binding: Value, carried: &mut Carried<'_>) 
             return Ok(Value::Null);
         }
         is_precondition = true;
-        check_preconditions(cx, call.namespace(), &binding, old)?;
+        check_preconditions(cx, call.namespace(), binding, old)?;
         is_precondition = false;
-        pod::assign(old, &binding, cx.now)
+        pod::assign(old, binding, cx.now)
     };
     let options = Options { knowledge: Knowledge::Latest, ..carried.options() };
     let target = target(call, Subresource::Binding, name);

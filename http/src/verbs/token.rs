@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use actix_web::http::header;
 use kindom_accounts::{Claims, Reference};
 use kindom_api::field::ErrorList;
 use kindom_api::{GroupKind, GroupResource, Value, json, meta};
@@ -14,16 +13,12 @@ use kindom_resource_actor::{Freshness, WriteError};
 
 use crate::RequestError;
 use crate::accounts::ServiceAccounts;
-use crate::body::{Received, plain_body};
+use crate::body::Received;
 use crate::call::Call;
-use crate::negotiate::{Endpoint, accept};
-use crate::query::WriteOptions;
 use crate::respond::Reply;
 use crate::response::Response;
 use crate::status::Failure;
-use crate::verbs::ask;
-use crate::verbs::carried::Carried;
-use crate::writing::{check_extensions, options};
+use crate::verbs::carried::{Carried, SentBody};
 
 /// POST of a request for a token.
 pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Response, Failure> {
@@ -31,35 +26,28 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
     // The body and the answer are of another type than what the path names.
     let (user, handle, share) = (Arc::clone(&call.user), call.handle.clone(), call.share.clone());
     let call = &Call { spec: Arc::clone(accounts.requests()), user, handle, share, ..*call };
-    // Upstream's has no table.
-    let accepted = accept(call.header(header::ACCEPT), Endpoint::Plain)?;
-    let query = WriteOptions::for_create(call.query)?;
-    check_extensions(call, &query)?;
-    let (body, format) = (plain_body(call, payload).await?, call.body_format()?);
-    let (request, mut warnings) = ask::decoded(call, &query, &body, format).await?;
-    let mut carried = Carried::new(call, call.info.required_name()?, options(call, &query, &body));
-    let granted = grant(call, accounts, request, &mut carried, &mut warnings).await;
-    carried.warn(&mut warnings);
-    let request = match granted {
-        Ok(request) => request,
-        Err(failure) => return Err(failure.warned(warnings)),
-    };
+    let mut sent = SentBody::read(call, payload).await?;
+    let mut carried = Carried::new(call, call.info.required_name()?, &sent);
+    let granted = grant(call, accounts, &mut sent, &mut carried).await;
+    carried.warn(&mut sent.warnings);
+    if let Err(failure) = granted {
+        return Err(failure.warned(sent.warnings));
+    }
     let declared = accounts.requests().versions.first().and_then(|version| version.declared);
-    let reply = Reply::tree(201, request).declared(declared);
-    Ok(reply.with_warnings(warnings).write(call.request, accepted))
+    let reply = Reply::tree(201, sent.body).declared(declared);
+    Ok(reply.with_warnings(sent.warnings).write(call.request, sent.accepted))
 }
 
-/// The request with its token.
+/// Adds a token to the request for it.
 async fn grant(
     call: &Call<'_>,
     accounts: &ServiceAccounts,
-    mut request: Value,
+    SentBody { body: request, warnings, .. }: &mut SentBody,
     carried: &mut Carried<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<Value, Failure> {
+) -> Result<(), Failure> {
     let name = carried.name;
-    carried.change(&mut request).await?;
-    let misnamed = token_request::misnamed(&request, &call.info.namespace, name);
+    carried.change(request).await?;
+    let misnamed = token_request::misnamed(request, &call.info.namespace, name);
     if !misnamed.is_empty() {
         return Err(invalid(name, misnamed));
     }
@@ -87,32 +75,32 @@ async fn grant(
         ("namespace", claims.namespace.clone()),
         ("uid", claims.account.uid.clone()),
     ];
-    token_request::fill_in(&mut request, metadata, &tokens.settings().audiences);
-    let errors = token_request::validate(&request);
+    token_request::fill_in(request, metadata, &tokens.settings().audiences);
+    let errors = token_request::validate(request);
     if !errors.is_empty() {
         return Err(invalid("", errors));
     }
-    carried.judge(&request).await?;
+    carried.judge(request).await?;
     carried.warn(warnings);
-    claims.audiences = token_request::audiences(&request);
-    let bound = token_request::bound(&request);
+    claims.audiences = token_request::audiences(request);
+    let bound = token_request::bound(request);
     let bound = bound
         .map_err(|error| Failure::Write(Box::new(error.into()), call.resource(), GroupKind::default()))?;
     if let Some(bound) = &bound {
         bind(call, &mut claims, bound).await?;
     }
-    let (mut life, life_max) = (token_request::life(&request), tokens.settings().life_max);
+    let (mut life, life_max) = (token_request::life(request), tokens.settings().life_max);
     if life_max > 0 && life > life_max {
         warnings.push(format!("requested expiration of {life} seconds shortened to {life_max} seconds"));
         life = life_max;
-        token_request::shorten(&mut request, life);
+        token_request::shorten(request, life);
     }
     claims.expires = Some(now.saturating_add(life));
     let token = tokens.sign(&claims);
     let token =
         token.map_err(|error| RequestError::Internal(format!("failed to generate token: {error}")))?;
-    token_request::grant(&mut request, &token, &meta::time::format(now.saturating_add(life)));
-    Ok(request)
+    token_request::grant(request, &token, &meta::time::format(now.saturating_add(life)));
+    Ok(())
 }
 
 fn invalid(name: &str, errors: ErrorList) -> Failure {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kindom_integration::Random;
-use kindom_integration::{Client, Server, ServerOptions, count};
+use kindom_integration::{Answer, Client, Server, ServerOptions, count};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::authority::Files;
 use crate::declared_subresources::Echo;
+use crate::fair::metric;
 use crate::support::{
     CRDS, crd, eventually, names, namespace, object, refused, register, until_gone, version,
 };
@@ -713,4 +714,52 @@ async fn a_request_for_a_program_is_in_flight_until_it_was_admitted() {
     // A master has no bound.
     webhook.answer(allowing());
     client.get(&exec).await.unwrap().expect_status(200).unwrap();
+}
+
+/// Objects, bodies that are carried out and what webhooks are sent of them count as long as they wait: what one connection holds of
+/// memory is bounded.
+#[tokio::test]
+async fn what_waits_for_a_webhook_is_in_the_budget() {
+    let server = ServerOptions::default().args(&["--memory-budget", "8388608"]).start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &registration()).await;
+    namespace(&client, "bounded").await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let accounts = "/api/v1/namespaces/bounded/serviceaccounts";
+    client.post(accounts, &account).await.unwrap().expect_status(201).unwrap();
+    let token = format!("{accounts}/robot/token");
+    let held = async || metric(&client, "kindom_memory_held_bytes").await.unwrap();
+    let too_much = |answer: Answer| {
+        assert_eq!((answer.status, answer.header("retry-after")), (429, "1"), "{:.300}", answer.text());
+    };
+    // In memory they take far more than the bytes of a body.
+    let wordy = |count: usize| {
+        let words: serde_json::Map<_, _> = (0..count).map(|n| (format!("k{n}"), json!(""))).collect();
+        object(GROUP, "Thing", "wordy", json!({"words": words}))
+    };
+    let request = |count: usize| {
+        let audiences: Vec<_> = (0..count).map(|n| n.to_string()).collect();
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": audiences}})
+    };
+    too_much(client.post(&token, &request(50_000)).await.unwrap());
+    let webhook = Webhook::start(Arc::new(|_, _| Said::Nothing)).await;
+    for kind in [MUTATING, VALIDATING] {
+        let name = kind.to_lowercase();
+        configure(&client, &configuration(kind, &name, &webhook, (GROUP, "things"))).await;
+        drop(webhook.asked());
+        let path = format!("{}?dryRun=All", things("default"));
+        let post = async |count: usize| client.post(&path, &wordy(count)).await.unwrap();
+        too_much(post(20_000).await);
+        assert!(webhook.asked().is_empty());
+        let mut waits = pin!(post(2_000));
+        let counted =
+            eventually("its object is counted", async || (held().await >= 2_000 * 60).then_some(()));
+        tokio::select! {
+            answer = &mut waits => panic!("{}", answer.text()),
+            () = counted => {}
+        }
+        let path = format!("{}/{name}", configurations(kind));
+        client.delete(&path).await.unwrap().expect_status(200).unwrap();
+    }
+    eventually("nothing is held", async || (held().await == 0).then_some(())).await;
 }

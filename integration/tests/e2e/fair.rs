@@ -142,7 +142,7 @@ async fn too_much_of_what_is_dear_is_refused() {
 }
 
 /// The value of a metric's line.
-async fn metric(client: &Client, line: &str) -> Option<u64> {
+pub(crate) async fn metric(client: &Client, line: &str) -> Option<u64> {
     let text = client.get("/metrics").await.unwrap().expect_status(200).unwrap().text();
     text.lines().find_map(|of| of.strip_prefix(line)?.trim().parse().ok())
 }

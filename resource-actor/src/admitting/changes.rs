@@ -2,7 +2,6 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kindom_actor_kit::{DEAR, dear};
@@ -318,7 +317,7 @@ impl Admitting<'_> {
         if bytes > limit.saturating_mul(GROWTH_MAX) {
             return Err(PlanError::TooLarge { bytes, limit }.into());
         }
-        self.made.store(bytes, Ordering::Relaxed);
+        self.note_made(bytes)?;
         dear(self.estimate().max(DEAR)).await?;
         let new = self.taken_back(place, changed, subject, conversions, Taken::FromPolicy).await?;
         match subject {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::StreamExt as _;
-use kindom_actor_kit::{DEAR, back, dear, turn};
+use kindom_actor_kit::{DEAR, Room, back, dear, turn};
 use kindom_api::{Value, field};
 use kindom_objects::admission::{
     AdmissionRefusal, Answer, Attributes, Checks, Hook, Inputs, Place, Undecided, read, review,
@@ -137,7 +137,7 @@ impl Admitting<'_> {
         if patched == *new {
             return Ok(Some(false));
         }
-        self.made.store(field::bytes(&patched), Ordering::Relaxed);
+        self.note_made(field::bytes(&patched))?;
         if let Subject::End(_) = subject {
             return Err(refused(AdmissionRefusal::does_not_patch(&hook.name)));
         }
@@ -263,6 +263,9 @@ impl Admitting<'_> {
         let uid = deps.entropy.uuid_v4();
         turn(self.estimate()).await;
         let body = review(version, &uid, request, new, old);
+        let mut held = self.options.room.as_ref().map(Room::begin);
+        let grown = held.as_mut().map_or(Ok(()), |held| held.grow(body.len()));
+        grown.map_err(|why| Stop::Write(why.into()))?;
         self.has_waited.store(true, Ordering::Relaxed);
         back().await;
         let failed = |why| Stop::Failed(why, 503);

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::dear;
-use kindom_api::{GroupVersionResource, Value, object};
+use kindom_actor_kit::{Held, dear};
+use kindom_api::{GroupVersionResource, Value, field, object};
 use kindom_managed_fields::validate;
 use kindom_objects::admission::{AdmissionRefusal, Attributes, Hook, Labels, Matching, Operation, Place};
 use kindom_objects::metadata::metadata_mut;
@@ -29,6 +29,7 @@ use kindom_objects::plan::{check_uid, set_namespace, unnamed};
 use kindom_objects::stages::{PLUGINS, Stage};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{PlanError, StoredObject, Subresource, TypeSpec};
+use parking_lot::Mutex;
 
 use crate::ResourceHandle;
 use crate::access::AskedChecks;
@@ -76,6 +77,8 @@ pub(crate) struct Admitting<'a> {
     /// About as many bytes as the object has that policies and webhooks made; 0 if they changed nothing.
     made: AtomicUsize,
     has_waited: AtomicBool,
+    /// The memory of the objects that wait with it; `None` for a write of the server itself.
+    held: Option<Mutex<Held>>,
 }
 
 /// The objects of a write.
@@ -171,6 +174,7 @@ impl ResourceHandle {
             others: others(&attempt.rules.spec, target, &configurations.faces),
             made: AtomicUsize::new(0),
             has_waited: AtomicBool::new(false),
+            held: options.room.as_ref().map(|room| Mutex::new(room.begin())),
         }
     }
 }
@@ -345,6 +349,7 @@ impl<'a> Admitting<'a> {
                 // The namespace is looked at before anybody is asked, and the plan does it again.
                 self.handle.open_for_create(self.attempt.rules, self.target, new, self.options).await?;
                 if let Some(before) = admitted.as_ref().filter(|before| Arc::ptr_eq(&before.spec, spec)) {
+                    self.hold([&before.object, &before.object])?;
                     new.object = before.object.clone();
                     cx.passed_by(Stage::Mutate, || "as in the attempt before".to_owned(), Some(&new.object));
                     self.made.store(before.made, Ordering::Relaxed);
@@ -357,8 +362,10 @@ impl<'a> Admitting<'a> {
                 self.place(&mut new.object)?;
                 cx.passed(Stage::Mutate, Some(&new.object));
                 own(&mut new.object, None)?;
+                self.hold([&new.object])?;
                 self.change(&attributes, &mut Subject::Object(&mut new.object, None), conversions).await?;
                 if !new.instead_of_update {
+                    self.hold([&new.object])?;
                     *admitted = Some(ChangedBefore {
                         spec: Arc::clone(spec),
                         object: new.object.clone(),
@@ -382,6 +389,7 @@ impl<'a> Admitting<'a> {
                 *is_patch = true;
                 cx.passed(Stage::Mutate, Some(object));
                 own(object, Some(&live.old))?;
+                self.hold([&*object, &live.old])?;
                 self.change(&attributes, &mut Subject::Object(object, Some(&live.old)), conversions).await?;
             }
             Desired::Delete(_) | Desired::DeleteCorrupt => {}
@@ -392,6 +400,22 @@ impl<'a> Admitting<'a> {
     /// About as many bytes as the object has that policies and webhooks made; 0 if they changed nothing.
     pub(crate) fn made(&self) -> usize {
         self.made.load(Ordering::Relaxed)
+    }
+
+    /// Counts objects that are kept while others are asked.
+    ///
+    /// # Errors
+    /// [`WriteError::Overloaded`] if there is no room for them.
+    fn hold<'o>(&self, objects: impl IntoIterator<Item = &'o Value>) -> Result<(), WriteError> {
+        let Some(held) = &self.held else { return Ok(()) };
+        Ok(held.lock().grow(objects.into_iter().map(field::bytes).sum())?)
+    }
+
+    /// Takes note of an object that policies or webhooks made in the place of the one before.
+    fn note_made(&self, bytes: usize) -> Result<(), WriteError> {
+        let before = self.made.swap(bytes, Ordering::Relaxed);
+        let Some(held) = &self.held else { return Ok(()) };
+        Ok(held.lock().grow(bytes.saturating_sub(before))?)
     }
 
     /// The cost of planning the object as policies and webhooks have left it.

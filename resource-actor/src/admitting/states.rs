@@ -86,6 +86,7 @@ impl Admitting<'_> {
             metadata_mut(object).remove("resourceVersion");
         }
         let old = self.stored_as(states.old, place, conversions).await?;
+        self.hold([&new, &old].into_iter().flatten())?;
         states.shown.push((place.clone(), new, old));
         Ok(states.shown.len() - 1)
     }

@@ -1,5 +1,6 @@
 //! The memory that requests and answers may hold at a time: bodies that were read and decompressed, the trees of patches and
-//! configurations, past states that were read for one list, answers that wait to be taken.
+//! configurations, past states that were read for one list, objects that webhooks and policies are asked about, answers that wait to
+//! be taken.
 //!
 //! Stored objects, and what a step makes and drops, are not in it: the first belong to everybody, and the processors bound the
 //! number of steps.
@@ -8,23 +9,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::Overloaded;
+use crate::Overloaded;
 
 /// The share of the whole that one connection may hold.
 const CONNECTIONS_SHARE: u64 = 8;
 
 /// The whole.
-pub(crate) struct Budget {
+#[derive(Debug)]
+pub struct Budget {
     most: u64,
     held: AtomicU64,
 }
 
 /// The part of it that one connection holds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Share(pub(crate) Arc<AtomicU64>);
+pub struct Share(pub Arc<AtomicU64>);
+
+/// The whole, for one connection.
+#[derive(Debug, Clone)]
+pub struct Room {
+    /// The whole.
+    pub budget: Arc<Budget>,
+    /// The connection's part.
+    pub share: Share,
+}
 
 /// Bytes that are held until this is dropped.
-pub(crate) struct Held {
+#[derive(Debug)]
+pub struct Held {
     budget: Arc<Budget>,
     share: Share,
     bytes: u64,
@@ -32,18 +44,29 @@ pub(crate) struct Held {
 
 impl Budget {
     /// Of so many bytes.
-    pub(crate) fn new(most: u64) -> Arc<Self> {
+    #[must_use]
+    pub fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { most, held: AtomicU64::new(0) })
     }
 
     /// The bytes that are held now.
-    pub(crate) fn held(&self) -> u64 {
+    #[must_use]
+    pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
     /// Nothing yet, for a connection.
-    pub(crate) fn begin(self: &Arc<Self>, share: &Share) -> Held {
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, share: &Share) -> Held {
         Held { budget: Arc::clone(self), share: share.clone(), bytes: 0 }
+    }
+}
+
+impl Room {
+    /// Nothing yet.
+    #[must_use]
+    pub fn begin(&self) -> Held {
+        self.budget.begin(&self.share)
     }
 }
 
@@ -60,7 +83,7 @@ impl Held {
     ///
     /// # Errors
     /// [`Overloaded`] if there is no room for it, in the whole or in the connection's share.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let bytes = bytes as u64;
         let (budget, share) = (&*self.budget, &*self.share.0);
         if add_within(share, bytes, (budget.most / CONNECTIONS_SHARE).max(1)) {
@@ -74,14 +97,15 @@ impl Held {
     }
 
     /// Holds nothing any more, and begins again.
-    pub(crate) fn instead(self, share: &Share) -> Self {
+    #[must_use]
+    pub fn instead(self, share: &Share) -> Self {
         let budget = Arc::clone(&self.budget);
         drop(self);
         budget.begin(share)
     }
 
     /// Holds more, whether or not there is room: an answer to what has had an effect.
-    pub(crate) fn grow_anyway(&mut self, bytes: usize) {
+    pub fn grow_anyway(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         self.share.0.fetch_add(bytes, Ordering::Relaxed);
         self.budget.held.fetch_add(bytes, Ordering::Relaxed);
