@@ -32,14 +32,20 @@ impl Clock {
     }
 
     /// Wall time, in milliseconds since the Unix epoch. May go back when the machine's clock is set.
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are to read")]
     #[must_use]
     pub fn wall_ms(&self) -> u64 {
+        self.wall_us() / 1000
+    }
+
+    /// The same in microseconds.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are to read")]
+    #[must_use]
+    pub fn wall_us(&self) -> u64 {
         let elapsed = match &self.0 {
             Wall::Machine => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             Wall::Virtual { start_ms, start } => Duration::from_millis(*start_ms) + start.elapsed(),
         };
-        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Wall time in whole seconds since the Unix epoch, as a `metav1.Time` holds it.

@@ -16,9 +16,13 @@ use crate::fallback::Fallback;
 use crate::handlers::Handlers;
 use crate::in_flight::{InFlight, InFlightMax};
 use crate::metrics::{CertificateEnds, HostMetrics, Metrics, WebhookMetrics};
+use crate::recorded::Auditing;
 use crate::snapshot::{Sender, Snapshots};
 use crate::state::{Bounds, State};
 use crate::tagged::Documents;
+
+/// The share of the memory for requests that the records of an audit log have.
+const RECORDS_SHARE: u64 = 8;
 
 /// The settings and dependencies of the server.
 pub struct Config {
@@ -32,6 +36,8 @@ pub struct Config {
     pub plugins: Option<OwnPlugins>,
     /// The webhooks that change and judge what clients write; `None` where there are none.
     pub admission: Option<Admission>,
+    /// The audit log; `None` for none.
+    pub auditing: Option<Auditing>,
     /// Identifies users.
     pub authenticator: Authenticator,
     /// The reviews that a host makes; by default none.
@@ -96,10 +102,15 @@ impl App {
             metrics.add_host(host);
         }
         metrics.add_webhooks(config.webhook_metrics);
-        let budget = Budget::new(config.memory_budget_bytes);
-        metrics.add_load(Arc::clone(&budget), config.processors.clone());
-        let bounds =
-            Bounds { processors: config.processors, in_flight: InFlight::new(config.in_flight_max), budget };
+        if let Some(Auditing { log, .. }) = &config.auditing {
+            metrics.add_audit(Arc::clone(log));
+        }
+        let of_records = config.auditing.as_ref().map_or(0, |_| config.memory_budget_bytes / RECORDS_SHARE);
+        let (budget, records) =
+            (Budget::new(config.memory_budget_bytes.saturating_sub(of_records)), Budget::new(of_records));
+        metrics.add_load([Arc::clone(&budget), Arc::clone(&records)], config.processors.clone());
+        let in_flight = InFlight::new(config.in_flight_max);
+        let bounds = Bounds { processors: config.processors, in_flight, budget, records };
         let mut state = State::new(
             config.registry,
             config.namespaces,
@@ -113,6 +124,7 @@ impl App {
             (config.delegation, config.namespaces_are_the_hosts);
         state.quotas = config.quotas.map(Quotas::new);
         (state.plugins, state.admission) = (config.plugins, config.admission);
+        state.auditing = config.auditing;
         (state.collector, state.accounts) = (config.collector, config.accounts);
         (state.aggregator, state.handlers) = (config.aggregator, config.handlers);
         Self {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use kindom_actor_kit::{Deadline, Flow, Room, Share};
-use kindom_api::GroupResource;
-use kindom_api::User;
+use kindom_api::{GroupResource, User, Value};
 use kindom_codec::{Format, protobuf};
 use kindom_objects::declared_subresources::{DeclaredSubresource, EndpointServer};
 use kindom_objects::webhook_conversion::Conversions;
@@ -51,6 +50,20 @@ impl Call<'_> {
     /// Does some work in which objects are converted, however often a webhook has to be asked for it.
     pub(crate) async fn converting<T>(&self, spec: &TypeSpec, work: impl FnMut() -> T) -> T {
         self.handle.converting(spec, &mut Conversions::default(), (self.deadline, Duration::ZERO), work).await
+    }
+
+    /// Adds the object of the request to its record.
+    pub(crate) fn record_object(&self, object: &Value) {
+        if let Some(record) = self.request.record() {
+            record.request_object(object);
+        }
+    }
+
+    /// Adds the patch of the request, as JSON, to its record.
+    pub(crate) fn record_patch(&self, json: &[u8]) {
+        if let Some(record) = self.request.record() {
+            record.request_patch(json);
+        }
     }
 
     /// The memory for what is kept of the request.

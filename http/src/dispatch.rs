@@ -24,6 +24,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::aggregate::{Aggregator, elsewhere};
 use crate::app::App;
+use crate::audit::{self, Asking};
 use crate::authn::{
     AccessQuestion, Attributes, Impersonation, NotWanted, Peer, Presented, Requested, Unauthorized,
     Unreviewed, authorize,
@@ -105,8 +106,13 @@ async fn respond(
         let answer = pin!(answer(app, &asked, peer.as_deref(), payload, &span));
         if span.is_disabled() { answer.await } else { answer.instrument(span.clone()).await }
     };
-    let mut response = outcome.unwrap_or_else(|why| failure(request, why).into_http());
+    let response = outcome.unwrap_or_else(|why| failure(request, why).into_http());
     drop(in_flight);
+    let mut response = match request.audit() {
+        None => response,
+        // Boxed: few servers have an audit log.
+        Some(_) => Box::pin(audit::answered(request, response)).await,
+    };
     if let Some(id) = audit_id {
         response.headers_mut().insert(access::AUDIT_ID, id);
     }
@@ -207,12 +213,6 @@ async fn answer(
 ) -> Result<HttpResponse, Failure> {
     let (state, request, query) = (&app.state, &asked.head, &asked.query);
     let info = asked.info.as_ref().map_err(Clone::clone)?;
-    let (user, token_in_protocol) = match authenticate(state, request, peer) {
-        Ok(found) => found,
-        // Boxed: the future of every request would have room for it.
-        Err(why) => Box::pin(reviewed(state, request, why)).await?,
-    };
-    access::asked_by(span, &user);
     let (method, path);
     let attributes = match info {
         RequestInfo::Resource(info) => Attributes::Resource {
@@ -229,6 +229,18 @@ async fn answer(
             Attributes::Path { verb: &method, path: &path }
         }
     };
+    let asking = Asking { request, info, attributes, id: asked.audit_id.as_ref(), peer };
+    let found = match authenticate(state, request, peer) {
+        Ok(found) => Ok(found),
+        // Boxed: the future of every request would have room for it.
+        Err(why) => Box::pin(reviewed(state, request, why)).await,
+    };
+    if state.auditing.is_some() && matches!(found, Ok(_) | Err(Failure::Unauthorized)) {
+        // Boxed, as above.
+        Box::pin(asking.begin(state, found.as_ref().ok().map(|(user, _)| user))).await?;
+    }
+    let (user, token_in_protocol) = found?;
+    access::asked_by(span, &user);
     let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let user =
         match Impersonation::of_headers(headers).map_err(|NotWanted(why)| RequestError::BadRequest(why))? {
@@ -236,7 +248,7 @@ async fn answer(
             // Boxed, as above.
             Some(wanted) => {
                 let _permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
-                Box::pin(acting_as(state, (user, wanted), attributes, info, span)).await?
+                Box::pin(acting_as(state, asked, (user, wanted), attributes, info, span)).await?
             }
         };
     let flow = flow(state, &user, info);
@@ -247,7 +259,11 @@ async fn answer(
     if request.headers().len() > HEADERS_FEW {
         held.grow(request.headers().len() * HEADER_BYTES)?;
     }
-    authorized(state, asked, &user, attributes, info).await?;
+    let is_authorized = authorized(state, asked, &user, attributes, info).await;
+    if let Some(record) = request.record() {
+        audit::decided(record, &is_authorized);
+    }
+    is_authorized?;
     if let Some(aggregator) = &state.aggregator
         && let Some((group, version)) = elsewhere(&**aggregator, info)
     {
@@ -315,6 +331,11 @@ async fn answer(
                 call.flow = state.flow(&call.user, (group, resource, &info.subresource));
             }
             let flow = call.flow;
+            if let Some(record) = request.record()
+                && call.version().is_ok_and(|version| version.deprecation_warning.is_some())
+            {
+                record.annotate("k8s.io/deprecated", "true");
+            }
             with_deprecation(&call, allowed(&call))?;
             // Upstream does not count a request whose answer may have no end. Here it counts until webhooks and policies have admitted it.
             let ends = call.endpoint_server().is_none() || !forward::has_no_end(asked_info);
@@ -411,6 +432,7 @@ impl SentOn<'_> {
 /// The user as whom a request goes on that asks to be made as another one.
 async fn acting_as(
     state: &State,
+    asked: &Asked,
     (requestor, wanted): (Arc<User>, Impersonation),
     attributes: Attributes<'_>,
     info: &RequestInfo,
@@ -428,26 +450,32 @@ async fn acting_as(
         attributes,
         version,
     };
-    let user = requested
+    let (user, constraint) = requested
         .act_as(&wanted)
         .await
         .map_err(|denial| denial.map_or(Failure::InFlight, Failure::Denied))?;
     access::impersonated(span, &requestor, &user);
-    Ok(Arc::new(user))
+    let user = Arc::new(user);
+    if let Some(record) = asked.head.record() {
+        record.act_as(Arc::clone(&user), constraint);
+    }
+    Ok(user)
 }
 
-/// Asks whether a user may do something.
+/// Asks whether a user may do something; returns the reason why he may, if the request is recorded and there is one.
 async fn authorized(
     state: &State,
     asked: &Asked,
     user: &User,
     attributes: Attributes<'_>,
     info: &RequestInfo,
-) -> Result<(), Failure> {
+) -> Result<Option<Arc<str>>, Failure> {
     match &state.delegation.authorization {
-        None => authorize(user, &attributes).map_err(Failure::Denied),
+        None => authorize(user, &attributes).map(|()| None).map_err(Failure::Denied),
         Some(host) => {
-            let decided = host.authorize(question(user, attributes, info, &asked.query)).await;
+            let wants_reason = asked.head.record().is_some();
+            let question = AccessQuestion { wants_reason, ..question(user, attributes, info, &asked.query) };
+            let decided = host.authorize(question).await;
             decided.map_err(|refused| Failure::refused(refused, asked.head.uri()))
         }
     }

@@ -1,8 +1,13 @@
 //! The head of a request: its line and its headers.
 
+use std::sync::{Arc, OnceLock};
+
 use actix_web::dev::ServiceRequest;
 use actix_web::http::header::HeaderMap;
 use actix_web::http::{Method, Uri, Version, header};
+use kindom_audit::Record;
+
+use crate::recorded::Audit;
 
 /// The head of a request. It belongs to no connection, so that another thread than the connection's can answer it.
 #[derive(Debug)]
@@ -12,6 +17,7 @@ pub(crate) struct Head {
     version: Version,
     headers: HeaderMap,
     upgrades: bool,
+    audit: OnceLock<Audit>,
 }
 
 impl Head {
@@ -25,7 +31,23 @@ impl Head {
             version: head.version,
             headers: std::mem::take(&mut head.headers),
             upgrades,
+            audit: OnceLock::new(),
         }
+    }
+
+    /// Has the request recorded from now on.
+    pub(crate) fn audited(&self, audit: Audit) {
+        // A request is begun once.
+        let _ = self.audit.set(audit);
+    }
+
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
+    }
+
+    /// The request's record; none if nobody wants one.
+    pub(crate) fn record(&self) -> Option<&Arc<Record>> {
+        self.audit().map(|audit| &audit.record)
     }
 
     pub(crate) fn method(&self) -> &Method {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kindom_actor_kit::{Budget, Processors};
+use kindom_audit::AuditLog;
 use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview};
 use kindom_storage::{ScrubCounts, Storage, WriteCounts};
 use parking_lot::Mutex;
@@ -453,8 +454,13 @@ impl Metrics {
     }
 
     /// Adds what requests hold and wait for.
-    pub(crate) fn add_load(&mut self, budget: Arc<Budget>, processors: Processors) {
-        self.registry.register_collector(Box::new(Load(budget, processors)));
+    pub(crate) fn add_load(&mut self, budgets: [Arc<Budget>; 2], processors: Processors) {
+        self.registry.register_collector(Box::new(Load(budgets, processors)));
+    }
+
+    /// Adds the counts of an audit log.
+    pub(crate) fn add_audit(&mut self, log: Arc<AuditLog>) {
+        self.registry.register_collector(Box::new(Audited(log)));
     }
 
     /// A request begins; it ends when the guard is dropped.
@@ -589,22 +595,60 @@ impl Collector for StoreState {
 }
 
 /// What requests hold and wait for.
-struct Load(Arc<Budget>, Processors);
+struct Load([Arc<Budget>; 2], Processors);
+
+impl Load {
+    fn held(&self) -> u64 {
+        self.0.iter().map(|budget| budget.held()).sum()
+    }
+}
 
 impl fmt::Debug for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Load").field(&self.0.held()).field(&self.1.waiting()).finish()
+        f.debug_tuple("Load").field(&self.held()).field(&self.1.waiting()).finish()
     }
 }
 
 impl Collector for Load {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let held = ConstGauge::new(i64::try_from(self.0.held()).unwrap_or(i64::MAX));
+        let held = ConstGauge::new(i64::try_from(self.held()).unwrap_or(i64::MAX));
         let (name, help) = ("kindom_memory_held_bytes", "Bytes that requests and answers hold");
         held.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         let waiting = ConstGauge::new(i64::try_from(self.1.waiting()).unwrap_or(i64::MAX));
         let (name, help) = ("kindom_processors_waiting", "Pieces of work that wait for a processor");
         waiting.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+}
+
+/// Reads the counts of the audit log at each scrape (apiserver `pkg/audit/metrics.go`, 1.37).
+#[derive(Debug)]
+struct Audited(Arc<AuditLog>);
+
+impl Collector for Audited {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let counts = self.0.counts();
+        for (name, help, count) in [
+            ("apiserver_audit_event", "Audit events that were handed to the log", counts.events()),
+            (
+                "apiserver_audit_requests_rejected",
+                "Requests that failed as the log could not be written",
+                counts.rejected(),
+            ),
+        ] {
+            let counter = ConstCounter::new(count);
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        let (name, help) = ("apiserver_audit_level", "Requests by the level that the policy gives them");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (level, count) in counts.levels() {
+            ConstCounter::new(count).encode(family.encode_family(&[("level", level)])?)?;
+        }
+        let (name, help) = ("apiserver_audit_error", "Audit events that were lost, by what has lost them");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (plugin, count) in counts.failures() {
+            ConstCounter::new(count).encode(family.encode_family(&[("plugin", plugin)])?)?;
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::{Method, header};
@@ -12,6 +13,7 @@ use futures::stream::unfold;
 use kindom_actor_kit::{Flow, Processors};
 use kindom_api::status::Status;
 use kindom_api::{Value, json};
+use kindom_audit::Record;
 use kindom_codec::{Format, protobuf, yaml};
 use kindom_objects::Declared;
 
@@ -32,6 +34,8 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(header::HeaderName, String)>,
     /// The declaration of the kind that the body is an object of, or a list of; it has the protobuf.
     pub(crate) declared: Option<&'static Declared>,
+    /// The record of its request has it. Upstream's has no failure that the client would not have taken.
+    is_recorded: bool,
 }
 
 /// A body in the making.
@@ -47,6 +51,30 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// Adds itself to the record of its request.
+    fn recorded(self, record: &Arc<Record>) -> Self {
+        if let Self::Status(status) = &self {
+            record.response_status(&status.to_value());
+        }
+        if !record.wants_response() {
+            return self;
+        }
+        match &self {
+            Self::Status(status) => record.response_piece(&status.to_json()),
+            Self::Tree(tree) => record.response_object(tree),
+            Self::Json(bytes) => record.response_piece(bytes),
+            Self::Pieces(..) => {}
+        }
+        let Self::Pieces(pieces, turns) = self else { return self };
+        let record = Arc::clone(record);
+        let seen = pieces.inspect(move |piece| {
+            if let Ok(piece) = piece {
+                record.response_piece(piece);
+            }
+        });
+        Self::Pieces(Box::new(seen), turns)
+    }
+
     fn into_tree(self) -> Result<Value, Failure> {
         let bytes = match self {
             Self::Tree(tree) => return Ok(tree),
@@ -67,7 +95,7 @@ impl Body {
 
 impl Reply {
     fn new(code: u16, body: Body) -> Self {
-        Self { code, body, warnings: Vec::new(), headers: Vec::new(), declared: None }
+        Self { code, body, warnings: Vec::new(), headers: Vec::new(), declared: None, is_recorded: true }
     }
 
     pub(crate) fn json(code: u16, bytes: Vec<u8>) -> Self {
@@ -114,7 +142,10 @@ impl Reply {
     }
 
     /// Writes it in the format accepted. A body that can't be written so is a failure, and never another answer.
-    pub(crate) fn write(self, request: &Head, accepted: Accepted) -> Response {
+    pub(crate) fn write(mut self, request: &Head, accepted: Accepted) -> Response {
+        if let Some(record) = request.record().filter(|_| self.is_recorded) {
+            self.body = self.body.recorded(record);
+        }
         let mut builder = start(self.code);
         for (name, value) in self.headers {
             builder.insert_header((name, value));
@@ -312,7 +343,7 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
             builder.content_type("text/plain; charset=utf-8").body(text)
         }
         // `http.Error`, as `responsewriters.InternalError` has it.
-        Answer::Unreviewed(text) => {
+        Answer::Internal(text) => {
             let mut builder = start(500);
             builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
             builder.content_type("text/plain; charset=utf-8").body(format!("{text}\n"))
@@ -322,6 +353,8 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
             let accepted = failure_form(request).unwrap_or(json);
             let seconds = status.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0);
             let mut reply = Reply::status(status).with_warnings(warnings);
+            reply.is_recorded = request.audit().is_none()
+                || accept(header_of(request, header::ACCEPT), Endpoint::Plain).is_ok();
             if let Some(seconds) = seconds {
                 reply = reply.with_header(header::RETRY_AFTER, seconds.to_string());
             }

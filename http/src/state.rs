@@ -21,6 +21,7 @@ use crate::handlers::Handlers;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::phase::Phase;
+use crate::recorded::Auditing;
 
 /// The longest that a request may take, unless its `timeout` is shorter (kube-apiserver's `--request-timeout`).
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) plugins: Option<OwnPlugins>,
     /// The webhooks that change and judge what clients write.
     pub(crate) admission: Option<Admission>,
+    pub(crate) auditing: Option<Auditing>,
     /// The evictions that count in a PodDisruptionBudget, by its namespace and name.
     pub(crate) evictions: WriteTurns<()>,
     pub(crate) authenticator: Arc<CurrentAuthenticator>,
@@ -80,6 +82,8 @@ pub(crate) struct Bounds {
     pub(crate) processors: Processors,
     pub(crate) in_flight: InFlight,
     pub(crate) budget: Arc<Budget>,
+    /// The part of the memory that the audit log's records have: a request that is recorded has as much as another.
+    pub(crate) records: Arc<Budget>,
 }
 
 impl State {
@@ -98,6 +102,7 @@ impl State {
             quotas: None,
             plugins: None,
             admission: None,
+            auditing: None,
             evictions: WriteTurns::default(),
             authenticator: Arc::new(CurrentAuthenticator::new(authenticator)),
             delegation: Delegation::default(),

@@ -30,8 +30,8 @@ pub(crate) enum Failure {
     NotFound(GroupResource, String),
     /// A write was refused or failed.
     Write(Box<WriteError>, GroupResource, GroupKind),
-    /// The host could not say if the user may: the text of the answer.
-    Unreviewed(String),
+    /// The host could not say if the user may, or the audit log does not take the request: the text of the answer.
+    Internal(String),
     /// Too many requests are in flight.
     InFlight,
     /// The processors have too much to do for the user and the type.
@@ -48,8 +48,8 @@ pub(crate) enum Answer {
     PageNotFound,
     /// 429 as text: too many requests are in flight.
     TooManyInFlight,
-    /// 500 as text: nobody knows if the user may.
-    Unreviewed(String),
+    /// 500 as text.
+    Internal(String),
     /// A Status, and its code.
     Status(Status),
 }
@@ -84,12 +84,14 @@ impl Failure {
         match refused {
             Refused::Denied(denial) => Self::Denied(denial),
             Refused::Unreviewed(Unreviewed::Busy) => Self::InFlight,
-            Refused::Unreviewed(Unreviewed::Failed(why)) => {
-                let asked = uri.path_and_query().map_or_else(|| uri.path(), |asked| asked.as_str());
-                let text = format!("Internal Server Error: {}: {why}", field::go_quote(asked));
-                Self::Unreviewed(sanitized(&text))
-            }
+            Refused::Unreviewed(Unreviewed::Failed(why)) => Self::internal(uri, &why),
         }
+    }
+
+    /// Of a request for this URI, about which the server does not know enough to answer it.
+    pub(crate) fn internal(uri: &Uri, why: &str) -> Self {
+        let asked = uri.path_and_query().map_or_else(|| uri.path(), |asked| asked.as_str());
+        Self::Internal(sanitized(&format!("Internal Server Error: {}: {why}", field::go_quote(asked))))
     }
 
     /// Of a request that turned out to create, which authorization has not let through (`withAuthorization`).
@@ -165,7 +167,7 @@ impl Failure {
             }
             Self::Write(error, ..) if *error == WriteError::Gone => return Answer::PageNotFound,
             Self::InFlight => return Answer::TooManyInFlight,
-            Self::Unreviewed(text) => return Answer::Unreviewed(text),
+            Self::Internal(text) => return Answer::Internal(text),
             Self::Request(error) => request(error),
             Self::Unauthorized => Status::unauthorized("Unauthorized"),
             Self::Denied(denial) => Status::forbidden(&denial.resource, &denial.name, denial.message),

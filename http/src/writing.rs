@@ -8,7 +8,7 @@ use kindom_api::Value;
 use kindom_objects::{PlanError, Refusal, StoredRegistration};
 use kindom_resource_actor::WriteError;
 use kindom_resource_actor::{
-    AccessDecider, AskedAdmission, Explanation, Knowledge, Outcome, SentOptions, Target, Write,
+    AccessDecider, AskedAdmission, AuditTrail, Explanation, Knowledge, Outcome, SentOptions, Target, Write,
     WriteOptions as Options, Written, is_conclusive,
 };
 
@@ -16,6 +16,7 @@ use crate::call::Call;
 use crate::cost;
 use crate::negotiate::Accepted;
 use crate::query::{DeleteOptions, WriteOptions, sent_options};
+use crate::recorded::Trail;
 use crate::reply::{deprecation, object_reply, remove_revision};
 use crate::respond::Reply;
 use crate::response::Response;
@@ -61,6 +62,10 @@ fn common(call: &Call<'_>, dry_run: bool, sent: SentOptions) -> Options {
             options: sent,
             is_of_collection: false,
             warnings: Arc::default(),
+            trail: call
+                .request
+                .record()
+                .map(|record| Arc::new(Trail(Arc::clone(record))) as Arc<dyn AuditTrail>),
         }),
         manager: String::new(),
         user: Arc::clone(&call.user),

@@ -20,7 +20,7 @@ import (
 // on a free loopback port, for a client that may do everything. Admission is
 // the default but for the disabled plugins: without a controller there are no
 // service accounts, and nobody ends the protection of volumes in use.
-func startKubeAPIServer(ctx context.Context, binary, disabled string, fairness bool, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
+func startKubeAPIServer(ctx context.Context, settings settings, etcd, dir string) (base string, client *http.Client, done <-chan error, err error) {
 	port, err := freePort()
 	if err != nil {
 		return "", nil, nil, err
@@ -42,13 +42,16 @@ func startKubeAPIServer(ctx context.Context, binary, disabled string, fairness b
 	if err != nil {
 		return "", nil, nil, err
 	}
-	server := exec.CommandContext(ctx, binary,
+	server := exec.CommandContext(ctx, settings.binary,
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port), "--bind-address=127.0.0.1",
 		"--cert-dir="+filepath.Join(dir, "pki"), "--service-cluster-ip-range=10.0.0.0/24",
-		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins="+disabled,
+		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins="+settings.disabled,
 		"--service-account-key-file="+keyFile, "--service-account-signing-key-file="+keyFile,
-		"--service-account-issuer=https://127.0.0.1/", fmt.Sprintf("--enable-priority-and-fairness=%t", fairness))
-	if !fairness {
+		"--service-account-issuer=https://127.0.0.1/", fmt.Sprintf("--enable-priority-and-fairness=%t", settings.fairness))
+	if settings.policy != "" {
+		server.Args = append(server.Args, "--audit-policy-file="+settings.policy, "--audit-log-path="+settings.log)
+	}
+	if !settings.fairness {
 		server.Args = append(server.Args, "--max-requests-inflight=0", "--max-mutating-requests-inflight=0")
 	}
 	server.Stdout, server.Stderr = log, log

@@ -38,6 +38,7 @@ func main() {
 	kubeAPIServer := flag.String("kube-apiserver", "", "record the answers of this kube-apiserver in place of those of the stand-alone server")
 	disabled := flag.String("disable-admission-plugins", "ServiceAccount,StorageObjectInUseProtection", "the plugins that kube-apiserver runs without")
 	fairness := flag.Bool("priority-and-fairness", false, "kube-apiserver keeps its own FlowSchemas and judges those of others")
+	policy := flag.String("audit-policy", "", "kube-apiserver writes an audit log by this policy")
 	verbose := flag.Bool("verbose", false, "print the server's log")
 	flag.Parse()
 	// What the server writes for itself is owned by a manager named for the program.
@@ -54,7 +55,18 @@ func main() {
 	}
 	ctx, interrupted := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer interrupted()
-	err := withServer(*kubeAPIServer, *disabled, *fairness, func(base string, client *http.Client) error {
+	log := ""
+	if *policy != "" {
+		dir, err := os.MkdirTemp("", "oracle-audit-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "oracle:", err)
+			os.Exit(1)
+		}
+		defer os.RemoveAll(dir)
+		log = filepath.Join(dir, "audit.log")
+	}
+	settings := settings{binary: *kubeAPIServer, disabled: *disabled, fairness: *fairness, policy: *policy, log: log}
+	err := withServer(settings, func(base string, client *http.Client) error {
 		if *serve != "" {
 			return serveUntil(ctx, *serve, base)
 		}
@@ -64,7 +76,7 @@ func main() {
 		if *types != "" {
 			return recordTypes(*types, *kubeAPIServer, base, client)
 		}
-		return record(*scripts, *out, *only, *kubeAPIServer, *fairness, base, client)
+		return record(*scripts, *out, *only, settings, base, client)
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
@@ -72,9 +84,19 @@ func main() {
 	}
 }
 
+// settings are those of a kube-apiserver.
+type settings struct {
+	// binary is empty for the stand-alone server.
+	binary   string
+	disabled string
+	fairness bool
+	// policy and log are the files of its audit, if it has one.
+	policy, log string
+}
+
 // withServer does the work while the real server runs: a kube-apiserver if one
 // is named.
-func withServer(kubeAPIServer, disabled string, fairness bool, work func(base string, client *http.Client) error) error {
+func withServer(settings settings, work func(base string, client *http.Client) error) error {
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return err
@@ -86,9 +108,9 @@ func withServer(kubeAPIServer, disabled string, fairness bool, work func(base st
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	start := startServer
-	if kubeAPIServer != "" {
+	if settings.binary != "" {
 		start = func(ctx context.Context, etcd, dir string) (string, *http.Client, <-chan error, error) {
-			return startKubeAPIServer(ctx, kubeAPIServer, disabled, fairness, etcd, dir)
+			return startKubeAPIServer(ctx, settings, etcd, dir)
 		}
 	}
 	base, client, ended, err := start(ctx, etcd, dir)
@@ -123,14 +145,14 @@ current-context: oracle
 	return nil
 }
 
-func record(scripts, out, only, kubeAPIServer string, fairness bool, base string, client *http.Client) error {
+func record(scripts, out, only string, settings settings, base string, client *http.Client) error {
 	paths, err := filepath.Glob(filepath.Join(scripts, "*.script.json"))
 	if err != nil {
 		return err
 	}
 	made := header()
-	if kubeAPIServer != "" {
-		made, err = headerOf(kubeAPIServer, fairness)
+	if settings.binary != "" {
+		made, err = headerOf(settings)
 	}
 	if err != nil {
 		return err
@@ -160,7 +182,7 @@ func record(scripts, out, only, kubeAPIServer string, fairness bool, base string
 			vars["webhook"], vars["authorities"], masked = webhook.address, webhook.authorities, webhook.mask
 		}
 		mask := newMasker(script.MaskManagedFields == nil || *script.MaskManagedFields, script.text)
-		run := runner{base: base, client: client, script: script, vars: vars, mask: mask}
+		run := runner{base: base, client: client, script: script, vars: vars, mask: mask, auditLog: settings.log}
 		answers, err := run.run()
 		if err != nil {
 			// The others are worth recording all the same.
@@ -223,12 +245,15 @@ func header() map[string]string {
 }
 
 // headerOf says what made the file where that is a kube-apiserver.
-func headerOf(kubeAPIServer string, fairness bool) (map[string]string, error) {
+func headerOf(settings settings) (map[string]string, error) {
 	command := "go run . -kube-apiserver FILE -scripts ../expectations/built-in -out ../expectations/built-in"
-	if fairness {
+	if settings.fairness {
 		command = "go run . -priority-and-fairness -kube-apiserver FILE -scripts ../expectations/flow-control -out ../expectations/flow-control"
 	}
-	info, err := buildinfo.ReadFile(kubeAPIServer)
+	if settings.policy != "" {
+		command = "go run . -audit-policy ../expectations/audit/policy.yaml -kube-apiserver FILE -scripts ../expectations/audit -out ../expectations/audit"
+	}
+	info, err := buildinfo.ReadFile(settings.binary)
 	if err != nil {
 		return nil, err
 	}

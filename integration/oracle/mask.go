@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sort"
@@ -207,7 +208,18 @@ func (m *masker) object(node map[string]any) map[string]any {
 				out[key] = m.times(pods)
 				continue
 			}
-		case "lastTransitionTime", "lastPhaseTransitionTime", "expirationTimestamp":
+		case "annotations":
+			// An audit event has them if its request was slow.
+			if annotations, ok := child.(map[string]any); ok && node["auditID"] != nil {
+				maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "apiserver.latency.k8s.io/") })
+			}
+		case "resourceVersion":
+			// Of the object that an audit event is about.
+			if text, ok := child.(string); ok && digits.MatchString(text) && node["resource"] != nil {
+				out[key] = versionMark(text, true)
+				continue
+			}
+		case "lastTransitionTime", "lastPhaseTransitionTime", "expirationTimestamp", "requestReceivedTimestamp", "stageTimestamp":
 			if text, ok := child.(string); ok && timestamp.MatchString(text) {
 				out[key] = m.time(text)
 				continue

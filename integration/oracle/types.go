@@ -64,7 +64,7 @@ func recordTypes(folder, binary, base string, client *http.Client) error {
 		SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: discoverer},
 		RestMapper:     restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer)),
 	}
-	made, err := headerOf(binary, false)
+	made, err := headerOf(settings{binary: binary})
 	if err != nil {
 		return err
 	}

@@ -383,6 +383,17 @@ pub struct AskedAdmission {
     pub is_of_collection: bool,
     /// Warnings of webhooks and policies for the client, also where the write fails.
     pub warnings: Arc<Mutex<Vec<String>>>,
+    /// Their annotations go there; `None` if the request is not recorded.
+    pub trail: Option<Arc<dyn AuditTrail>>,
+}
+
+/// Takes the annotations of a request for the audit log.
+pub trait AuditTrail: Send + Sync {
+    /// Adds one. One of the same key that is there already stays as it is.
+    fn annotate(&self, key: &str, value: &str);
+
+    /// Returns true if the patches of webhooks are recorded, too.
+    fn takes_patches(&self) -> bool;
 }
 
 /// The fields of a write's options, by their names.

@@ -51,8 +51,8 @@ mod webhooks;
 mod write;
 
 pub use admission::{
-    AccessDecider, Admission, AskedAdmission, ConfiguringTypes, Disabled, FindKind, OwnPlugins, PolicyTypes,
-    SentOptions,
+    AccessDecider, Admission, AskedAdmission, AuditTrail, ConfiguringTypes, Disabled, FindKind, OwnPlugins,
+    PolicyTypes, SentOptions,
 };
 pub use apply::{Apply, Check as ApplyCheck};
 pub use error::{ReadError, WatchError, WriteError};

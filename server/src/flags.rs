@@ -12,6 +12,7 @@ use kindom_objects::kinds::service::{AddressRange, PortRange};
 
 use crate::aggregation::ServiceReference;
 use crate::aggregator::{Service, service};
+use crate::audit::AuditFlags;
 use crate::host::HostAccess;
 use crate::logging::Format;
 use crate::plugins::PluginFlags;
@@ -403,6 +404,8 @@ pub(crate) struct Serve {
     pub(crate) aggregator: AggregatorFlags,
     #[command(flatten)]
     pub(crate) accounts: AccountFlags,
+    #[command(flatten)]
+    pub(crate) audit: AuditFlags,
     /// Bearer tokens: lines of token,user,uid,"group1,group2".
     #[arg(long)]
     pub(crate) token_auth_file: Option<PathBuf>,

@@ -10,6 +10,7 @@ mod admission_file;
 mod advertised;
 mod aggregation;
 mod aggregator;
+mod audit;
 mod client;
 mod controllers;
 mod convert;

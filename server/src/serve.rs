@@ -18,7 +18,7 @@ use kindom_finalizer_actor::{
 };
 use kindom_http::authn::by_roles;
 use kindom_http::{
-    Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, WebhookMetrics, serve,
+    Auditing, Collector, Config, HostMetrics, InFlightMax, ServiceAccounts, Snapshots, WebhookMetrics, serve,
 };
 use kindom_objects::kinds::event::later_events;
 use kindom_objects::kinds::namespace::{STANDARD_NAMESPACES, namespaces, standard_namespace};
@@ -63,7 +63,7 @@ use crate::signals::Signals;
 use crate::snapshot::{is_unfinished, prefixes, store_of};
 use crate::typed::{self, Kinds};
 use crate::webhooks::WebhookClients;
-use crate::{etcd, history, memory, roles, scrub};
+use crate::{audit, etcd, history, memory, roles, scrub};
 
 /// The administrator's kubeconfig.
 const ADMIN: &str = "admin.kubeconfig";
@@ -470,6 +470,8 @@ async fn serving(
     let served = registry.clone();
     let accounts = tokens.map(|tokens| ServiceAccounts::new(tokens, registry.clone()));
     let threads = within.threads();
+    let auditing = options.audit.open(&deps.clock)?;
+    let audit_log = auditing.as_ref().map(|auditing| Arc::clone(&auditing.log));
     let parts = Parts {
         registry,
         namespaces,
@@ -484,6 +486,7 @@ async fn serving(
         webhook_metrics,
         processors,
         threads,
+        auditing,
     };
     let running = listen(options, (&keeper, &hosts), parts, store_counters, &supervisor)?;
     let ready = Ready::of(&mut keeper, running.address, options.folder())?;
@@ -553,6 +556,9 @@ async fn serving(
     let run =
         async move { if in_program { running.run_to_the_last_thread().await } else { running.run().await } };
     let (served, replaced) = tokio::join!(run, stop);
+    if let Some(log) = audit_log {
+        audit::close(log).await;
+    }
     for task in [kept, following, mirroring, registering].into_iter().flatten() {
         task.abort();
     }
@@ -641,6 +647,7 @@ struct Parts {
     processors: Processors,
     /// The number of those that talk to clients.
     threads: usize,
+    auditing: Option<Auditing>,
 }
 
 fn listen(
@@ -663,6 +670,7 @@ fn listen(
         quotas: parts.quotas,
         plugins: Some(parts.plugins),
         admission: parts.admission,
+        auditing: parts.auditing,
         authenticator: keeper.authenticator()?,
         delegation,
         accounts: parts.accounts,

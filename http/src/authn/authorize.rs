@@ -70,6 +70,8 @@ pub struct Denial {
     pub name: String,
     /// The text that names the user and the forbidden action, in upstream's words (`responsewriters.ForbiddenStatusError`).
     pub message: String,
+    /// The authorizers' reason, which ends the text; empty if they gave none.
+    pub reason: String,
 }
 
 impl fmt::Display for Denial {
@@ -108,6 +110,7 @@ pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
             resource: GroupResource { group: String::new(), resource: String::new() },
             name: String::new(),
             message: sanitized(&format!("User {who} cannot {verb} path {}", go_quote(path))),
+            reason: String::new(),
         },
         Attributes::Resource { verb, group, resource, subresource, namespace, name } => {
             let object = match subresource {
@@ -125,6 +128,7 @@ pub fn deny(user: &User, attributes: &Attributes<'_>) -> Denial {
                 message: sanitized(&format!(
                     "User {who} cannot {verb} resource {object} in API group {in_group} {place}"
                 )),
+                reason: String::new(),
             }
         }
     }

@@ -40,6 +40,7 @@ pub struct Peer {
     /// The user, if the client is the server's own process.
     own: Option<Arc<User>>,
     held: Arc<AtomicU64>,
+    recorded: Arc<AtomicU64>,
 }
 
 impl Peer {
@@ -65,6 +66,12 @@ impl Peer {
     #[must_use]
     pub fn held(&self) -> &Arc<AtomicU64> {
         &self.held
+    }
+
+    /// The bytes that the audit log's records of them hold.
+    #[must_use]
+    pub fn recorded(&self) -> &Arc<AtomicU64> {
+        &self.recorded
     }
 
     /// The server's own address, as this client reached it.
@@ -106,6 +113,7 @@ impl CurrentAuthenticator {
             address: None,
             own: None,
             held: Arc::default(),
+            recorded: Arc::default(),
         }
     }
 

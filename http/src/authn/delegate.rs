@@ -121,23 +121,24 @@ pub(crate) enum Refused {
 
 impl Authorization {
     /// Decides if the user may do it: `system:masters` always, others by the paths that are open, else by the reviewer. Waits
-    /// only if the answer is not in memory.
+    /// only if the answer is not in memory. Returns the reason of a permission, if the question asks for it and there is one.
     ///
     /// # Errors
     /// See [`Refused`].
-    pub(crate) async fn authorize(&self, question: AccessQuestion<'_>) -> Result<(), Refused> {
+    pub(crate) async fn authorize(&self, question: AccessQuestion<'_>) -> Result<Option<Arc<str>>, Refused> {
         let (user, attributes) = (question.user, question.attributes);
         let review = self.review(&question);
         // Its selectors need not wait.
         drop(question);
         let reason = match review.verdict().await.map_err(Refused::Unreviewed)? {
-            Decision::Allowed(_) => return Ok(()),
+            Decision::Allowed(reason) => return Ok(reason),
             decision => self.reason(decision),
         };
         let mut denial = deny(user, &attributes);
         if !reason.is_empty() {
             denial.message = format!("{}: {reason}", denial.message);
         }
+        denial.reason = reason;
         Err(Refused::Denied(denial))
     }
 
@@ -226,7 +227,7 @@ mod tests {
         answer: Result<Decision, Unreviewed>,
         groups: &[&str],
         attributes: Attributes<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<Option<Arc<str>>, Refused> {
         let paths = ["/healthz", "/readyz", "/livez", "open/*"];
         let authorization = Authorization {
             name: "kubernetes.io/webhook",
@@ -252,9 +253,9 @@ mod tests {
     #[test]
     fn some_are_never_asked_about() {
         let failed = || Err(Unreviewed::Failed("away".into()));
-        assert_eq!(authorize(failed(), &["dev", MASTERS], path("/apis")), Ok(()));
+        assert_eq!(authorize(failed(), &["dev", MASTERS], path("/apis")), Ok(None));
         for open in ["/healthz", "/readyz", "/livez", "/open/", "/open/a/b"] {
-            assert_eq!(authorize(failed(), &[], path(open)), Ok(()), "{open}");
+            assert_eq!(authorize(failed(), &[], path(open)), Ok(None), "{open}");
         }
         for asked in ["/healthz/", "/livez/ping", "/", "/open", "/metrics", "/healthz*"] {
             let refused = Refused::Unreviewed(Unreviewed::Failed("away".into()));
@@ -286,7 +287,7 @@ mod tests {
             message(Decision::NoOpinion("why".into())),
             format!("{plain}: kubernetes.io/webhook: why")
         );
-        assert_eq!(authorize(Ok(Decision::Allowed(None)), &[], path("/apis")), Ok(()));
+        assert_eq!(authorize(Ok(Decision::Allowed(None)), &[], path("/apis")), Ok(None));
     }
 
     #[test]

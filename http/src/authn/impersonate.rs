@@ -238,11 +238,11 @@ pub(crate) struct Requested<'a> {
 }
 
 impl Requested<'_> {
-    /// The user as whom the request goes on.
+    /// The user as whom the request goes on, and the verb that lets it, but for the plain `impersonate`.
     ///
     /// # Errors
     /// The denial of the first mode that fits; within, `None` if too much waits for an authorizer.
-    pub(crate) async fn act_as(&self, wanted: &Impersonation) -> Result<User, Option<Denial>> {
+    pub(crate) async fn act_as(&self, wanted: &Impersonation) -> Result<(User, String), Option<Denial>> {
         let (mut first, last) = (None, self.last_modes.of(self.requestor));
         for mode in last.into_iter().chain(Mode::ALL.into_iter().filter(|mode| Some(*mode) != last)) {
             if !mode.fits(wanted, self.requestor) {
@@ -253,7 +253,8 @@ impl Requested<'_> {
                     if last != Some(mode) {
                         self.last_modes.set(self.requestor, mode);
                     }
-                    return Ok(user);
+                    let constraint = if mode.is_constrained() { mode.verb() } else { String::new() };
+                    return Ok((user, constraint));
                 }
                 Err(Refusal::Busy) => return Err(None),
                 Err(Refusal::Denied(denial)) => drop(first.get_or_insert(denial)),

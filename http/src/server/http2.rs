@@ -136,7 +136,7 @@ struct Requests<S> {
 
 impl<S> Requests<S>
 where
-    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
     S::Future: 'static,
 {
     /// Takes the requests that have come, each into a task of its own. Ready when the connection is closed.
@@ -150,18 +150,20 @@ where
             let (parts, body) = request.into_parts();
             let head_waits = self.heads.come(parts.headers.len());
             let is_head = parts.method == actix_http::Method::HEAD;
-            let mut request = Request::with_payload(payload(body));
-            let head = request.head_mut();
-            head.uri = parts.uri;
-            head.method = parts.method;
-            head.version = parts.version;
-            head.headers = parts.headers.into();
-            head.peer_addr = self.address;
-            request.extensions_mut().insert(Rc::clone(&self.peer));
-            let answer = self.app.call(request);
             let (under_way, address) = (OpenRequest::begin(&self.open, &self.place), self.address);
+            let (app, peer) = (Rc::clone(&self.app), Rc::clone(&self.peer));
             spawn(self.turns.take(async move {
                 let _under_way = under_way;
+                // Made when it is its turn: of thousands that wait, one at a time is in the processor's cache.
+                let mut request = Request::with_payload(payload(body));
+                let head = request.head_mut();
+                head.uri = parts.uri;
+                head.method = parts.method;
+                head.version = parts.version;
+                head.headers = parts.headers.into();
+                head.peer_addr = address;
+                request.extensions_mut().insert(peer);
+                let answer = app.call(request);
                 // The request begins without a pause.
                 drop(head_waits);
                 let response = match answer.await {

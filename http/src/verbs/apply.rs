@@ -34,6 +34,9 @@ impl Configured {
         let mut body = plain_body(call, payload).await?;
         let memory = |read: &Result<Configuration, _>| read.as_ref().map_or(0, bytes);
         let configuration = body.read(configuration, memory).await?.map_err(RequestError::from)?;
+        if let (Some(record), Ok(value)) = (call.request.record(), &configuration.value) {
+            record.request_patch(&value.to_vec());
+        }
         Ok(Self { name, query, configuration, body })
     }
 

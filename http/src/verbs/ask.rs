@@ -174,6 +174,7 @@ pub(crate) async fn decoded(
         Ok((question, None)) => question,
         Ok((_, Some(error))) | Err(error) => return Err(failed(call, error)),
     };
+    call.record_object(&question);
     place(&mut question, call.namespace()).map_err(Failure::Request)?;
     let manager = options(call, query, body).manager;
     FieldManager::new(&cx).manage(Managing::Update(&manager), None, &mut question);

@@ -25,16 +25,14 @@ pub(crate) async fn create(call: &Call<'_>, payload: Received) -> Result<Respons
         return ask::ask(call, accepted, &query, bytes, format).await;
     }
     let mut warnings = Vec::new();
-    let mut wanted = |cx: &RuleContext<'_>, _: &Value| match object_of_body(
-        cx,
-        version,
-        &bytes,
-        format,
-        query.field_validation,
-        &mut warnings,
-    )? {
-        (object, None) => Ok(object),
-        (_, Some(wrong)) => Err(wrong),
+    let mut wanted = |cx: &RuleContext<'_>, _: &Value| {
+        let (object, wrong) =
+            object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+        call.record_object(&object);
+        match wrong {
+            None => Ok(object),
+            Some(wrong) => Err(wrong),
+        }
     };
     let ended = carry_out(call, "", options(call, &query, &bytes), Write::Create(&mut wanted)).await;
     finish(call, accepted, &query, ended, warnings).await

@@ -2,9 +2,9 @@
 
 use actix_web::http::header;
 use kindom_actor_kit::dear;
-use kindom_api::field;
 use kindom_api::names::GroupKind;
 use kindom_api::status::{Details, Status};
+use kindom_api::{Value, field};
 use kindom_codec as codec;
 use kindom_objects::{PlanError, Propagation, Removal, StoredObject};
 use kindom_resource_actor::WriteError;
@@ -42,7 +42,9 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOpt
         DeleteOptions::from_query(call.query)?
     } else {
         let format = body_format(call.header(header::CONTENT_TYPE), true)?;
-        let from_body = DeleteOptions::from_body(&codec::any(&bytes, format).map_err(RequestError::from)?)?;
+        let body = codec::any(&bytes, format).map_err(RequestError::from)?;
+        let from_body = DeleteOptions::from_body(&body)?;
+        record_options(call, body);
         // kubectl says dry runs in the query also where it sends a body.
         let dry_run = from_body.dry_run || DeleteOptions::dry_run_of_query(call.query)?;
         DeleteOptions { dry_run, ..from_body }
@@ -50,6 +52,18 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOpt
     let is_unsaid = options.removal.propagation == Propagation::Unsaid;
     let warning = call.spec.strategy.propagation_warning().filter(|_| is_unsaid);
     Ok((unless_collected(call, options), warning.map(str::to_owned).into_iter().collect()))
+}
+
+/// Adds the options to the record of the request, with the type that upstream's has for them.
+fn record_options(call: &Call<'_>, mut options: Value) {
+    if call.request.record().is_none() {
+        return;
+    }
+    if let Some(options) = options.as_object_mut() {
+        options.insert("apiVersion", "meta.k8s.io/__internal");
+        options.insert("kind", "DeleteOptions");
+    }
+    call.record_object(&options);
 }
 
 /// The options of a delete with the treatment of what the object owns that is its kind's, if it says none; with none, if nobody

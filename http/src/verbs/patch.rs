@@ -99,6 +99,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let read = |bytes: &[u8]| Decoded::of(bytes, kind, go_type, validation);
     let patch = bytes.read(read, |read| read.as_ref().map_or(0, Decoded::bytes)).await?;
     let patch = defer_unless_malformed(&bytes, patch)?;
+    call.record_patch(&bytes);
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
         warnings.clear();

@@ -196,6 +196,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
     let read = |bytes: &[u8]| of_body(bytes, format, query.field_validation);
     let memory = |sent: &Result<SentScale, _>| sent.as_ref().map_or(0, |sent| field::bytes(&sent.scale));
     let SentScale { scale, warnings } = bytes.read(read, memory).await??;
+    call.record_object(&scale);
     check_namespace(call, &scale).map_err(|error| Failure::from(error).warned(warnings.clone()))?;
     check_name(&scale, &name).map_err(|error| failed(call, error).warned(warnings.clone()))?;
 
@@ -253,6 +254,7 @@ pub(crate) async fn patch(call: &Call<'_>, payload: Received) -> Result<Response
     let read = |bytes: &[u8]| parse_patch(kind, bytes, query.field_validation);
     let patch = bytes.read(read, |patch| patch.as_ref().map_or(0, Patch::bytes)).await?;
     let patch = defer_unless_malformed(&bytes, patch)?;
+    call.record_patch(&bytes);
     let mut warnings = Vec::new();
     let mut wanted = |cx: &RuleContext<'_>, scale: &Value| {
         let patch = patch.as_ref().map_err(|error| refused(error.clone()))?;

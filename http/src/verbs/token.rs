@@ -96,6 +96,9 @@ async fn grant(
         token_request::shorten(request, life);
     }
     claims.expires = Some(now.saturating_add(life));
+    if let Some(record) = call.request.record() {
+        record.annotate("authentication.kubernetes.io/issued-credential-id", &format!("JTI={}", claims.id));
+    }
     let token = tokens.sign(&claims);
     let token =
         token.map_err(|error| RequestError::Internal(format!("failed to generate token: {error}")))?;

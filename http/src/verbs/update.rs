@@ -31,6 +31,7 @@ pub(crate) async fn update(call: &Call<'_>, payload: Received) -> Result<Respons
         let mut wanted = |cx: &RuleContext<'_>, old: &Value| {
             let (object, wrong) =
                 object_of_body(cx, version, &bytes, format, query.field_validation, &mut warnings)?;
+            call.record_object(&object);
             check_name(&object, &name)?;
             if let Some(wrong) = wrong.filter(|_| is_based_on(&object, old)) {
                 return Err(wrong);

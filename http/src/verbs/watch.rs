@@ -206,7 +206,7 @@ fn failed_stream(
             Ok(start(200).content_type(framing.content_type()).body(event).into_http())
         }
         Answer::TooManyInFlight => Err(Failure::InFlight),
-        Answer::Unreviewed(text) => Err(Failure::Unreviewed(text)),
+        Answer::Internal(text) => Err(Failure::Internal(text)),
         Answer::PageNotFound => Err(crate::RequestError::NotFound.into()),
     }
 }

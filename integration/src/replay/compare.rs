@@ -394,6 +394,7 @@ fn candidates(symbol: &str, text: &str) -> Vec<usize> {
         "uid" => exactly(36, shape("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")),
         "rv" => exactly(run(&|b| b.is_ascii_digit()), shape("0")),
         "suffix" => exactly(5, run(&|b| b.is_ascii_lowercase() || b.is_ascii_digit()) >= 5),
+        "time" if shape("0000-00-00T00:00:00.000000Z") => vec![27],
         "time" => exactly(20, shape("0000-00-00T00:00:00Z")),
         "continue" => {
             let length = run(&|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b));
@@ -573,6 +574,7 @@ mod tests {
             ("UID: <uid-1>, now", &format!("UID: {uid}, now"), true),
             ("<time>", "2020-01-02T03:04:05Z", true),
             ("<time>", "2020-01-02", false),
+            ("<time>", "2020-01-02T03:04:05.678901Z", true),
             ("<age>", "5m30s", true),
             ("<age>", "<unknown>", false),
             ("<unknown>", "<unknown>", true),

@@ -74,6 +74,7 @@ fn start(fallback: Option<Arc<dyn Fallback>>) -> (Running, Vec<Reconciler>, Clie
         quotas: None,
         plugins: None,
         admission: None,
+        auditing: None,
         collector: Collector::Nobody,
         host_metrics: None,
         webhook_metrics: WebhookMetrics::default(),

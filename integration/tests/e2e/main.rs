@@ -18,6 +18,7 @@ mod aggregation;
 mod aggregator;
 mod apply_built_in;
 mod apply_chaos;
+mod audit;
 mod authority;
 mod authorization;
 mod builder_document;

@@ -1,13 +1,13 @@
 //! The answers of the real API server, step by step.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kindom_integration::replay::{
     KnownDifference, Request, Response, Stop, Transport, Watched, judge, read_known, read_topics, replay,
 };
 use kindom_integration::{Client, HarnessError, Opened, ServerOptions, tools};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::webhook::{Webhook, of_scripts};
@@ -22,6 +22,8 @@ struct OverClient {
     deadline: Instant,
     /// The words that differ from run to run, and those that stand for them in a recording.
     masked: Vec<(String, &'static str)>,
+    /// The server's audit log, if it has one.
+    audit_log: Option<PathBuf>,
 }
 
 impl OverClient {
@@ -35,6 +37,17 @@ impl OverClient {
         }
         let revision = regex::Regex::new(r"not decodable revision=\d+").unwrap();
         revision.replace_all(&text, "not decodable revision=<revision>").into_owned().into_bytes()
+    }
+
+    /// The events of an id in the audit log, as the recorder shows them.
+    fn events(&self, id: &str) -> Response {
+        let text = std::fs::read_to_string(self.audit_log.as_deref().unwrap()).unwrap();
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events: Vec<Value> = events.filter(|event| event["auditID"] == id).collect();
+        let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+        let body = self.mask(json!({"events": events}).to_string().as_bytes());
+        Response { status: 200, headers, body }
     }
 
     fn begin(&self, request: &Request) -> kindom_integration::Request<'_> {
@@ -58,6 +71,9 @@ impl Transport for OverClient {
     type Error = HarnessError;
 
     async fn request(&mut self, request: &Request) -> Result<Response, HarnessError> {
+        if request.method == "AUDIT" {
+            return Ok(self.events(&request.target));
+        }
         let answer = self.begin(request).send().await?;
         Ok(response(answer.status, &answer.headers, self.mask(&answer.body)))
     }
@@ -123,6 +139,12 @@ async fn every_flow_schema_is_kept_as_kube_apiserver_keeps_it() {
     replay_all(&tools::root().join("integration/expectations/flow-control"), false, by_roles).await;
 }
 
+/// The audit log of a server, event by event.
+#[tokio::test]
+async fn every_audit_event_is_kube_apiservers() {
+    replay_all(&tools::root().join("integration/expectations/audit"), false, without_accounts).await;
+}
+
 /// The recorded server ran without the plugin, as nobody made accounts there; and without flow control.
 fn without_accounts() -> ServerOptions {
     ServerOptions::default().quiet().args(&[
@@ -156,13 +178,31 @@ async fn replay_all(folder: &Path, any_namespace: bool, options: impl Fn() -> Se
             "--token-auth-file",
             &tokens,
         ]);
+        let policy = folder.join("policy.yaml");
+        let log = tempfile::tempdir().unwrap();
+        let audit_log = policy.exists().then(|| log.path().join("audit.log"));
+        let options = match &audit_log {
+            None => options,
+            Some(audit_log) => options.args(&[
+                "--audit-policy-file",
+                &policy.display().to_string(),
+                "--audit-log-path",
+                &audit_log.display().to_string(),
+            ]),
+        };
         let server = options.start().await.unwrap();
         let (client, bare) = (server.client().unwrap(), server.anonymous().unwrap());
         let script = std::fs::read_to_string(folder.join(format!("{}.script.json", topic.name))).unwrap();
         if any_namespace {
             namespaces(&client, &script).await;
         }
-        let mut over = OverClient { client, bare, deadline: Instant::now() + PATIENCE, masked: Vec::new() };
+        let mut over = OverClient {
+            client,
+            bare,
+            deadline: Instant::now() + PATIENCE,
+            masked: Vec::new(),
+            audit_log: audit_log.clone(),
+        };
         let webhook = match script.contains("${webhook}") {
             true => Some(Webhook::start(of_scripts()).await),
             false => None,

@@ -69,6 +69,9 @@ pub struct Answer {
     pub result: Option<Value>,
     /// For the client.
     pub warnings: Vec<String>,
+    /// For the audit log: keys without the webhook's name, and values.
+    pub annotations: Vec<(String, String)>,
+    sent_patch: Vec<u8>,
 }
 
 impl Answer {
@@ -76,6 +79,12 @@ impl Answer {
     #[must_use]
     pub fn has_patch(&self) -> bool {
         !self.patch.is_empty()
+    }
+
+    /// The patch as it was sent: JSON.
+    #[must_use]
+    pub fn sent_patch(&self) -> &[u8] {
+        &self.sent_patch
     }
 
     /// An object, changed as the webhook wants it.
@@ -117,6 +126,8 @@ pub fn read(version: &str, uid: &str, mutating: bool, body: &[u8]) -> Result<Ans
     }
     let allowed = response.get("allowed") == Some(&Value::Bool(true));
     let warnings = response.get("warnings").and_then(Value::as_array).unwrap_or_default();
+    let annotations = response.get("auditAnnotations").and_then(Value::as_object);
+    let annotations = annotations.into_iter().flat_map(kindom_api::Map::iter);
     Ok(Answer {
         allowed,
         // v1beta1 has but one type.
@@ -126,6 +137,10 @@ pub fn read(version: &str, uid: &str, mutating: bool, body: &[u8]) -> Result<Ans
         },
         result: response.get("status").cloned(),
         warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        annotations: annotations
+            .filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned())))
+            .collect(),
+        sent_patch: patch,
     })
 }
 

@@ -27,7 +27,7 @@ pub use hook::Hook;
 pub use matching::{Labels, Matching};
 pub use mutation::{Mutation, PolicyChange};
 pub(crate) use policy::Compiled as CompiledPolicy;
-pub use policy::{Binding, Enforcement, Finding, ParamRef, Policy};
+pub use policy::{Binding, Enforcement, Finding, Judgement, ParamRef, Policy};
 pub use refusal::AdmissionRefusal;
 pub use request::{review, review_request};
 pub use type_checking::{ExpressionWarning, KnownTypes, type_warnings};

@@ -42,8 +42,8 @@ pub struct Policy {
     pub conditions: Conditions,
     pub(super) composed: Vec<(String, Expression)>,
     validations: Vec<Validation>,
-    /// Each with its key. Their values go nowhere, but one that fails is a refusal.
-    annotations: Vec<Expression>,
+    /// Each with its key.
+    annotations: Vec<(String, Expression)>,
 }
 
 #[derive(Debug)]
@@ -57,6 +57,8 @@ struct Validation {
 /// The verdict of one expression of a policy on a write; of most that let it through, there is none.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// The place of the expression among the policy's validations.
+    pub index: usize,
     /// The write may go on: the expression failed, and the policy fails open.
     pub allows: bool,
     /// The expression failed.
@@ -67,6 +69,21 @@ pub struct Finding {
     pub message: String,
     /// The reason of a refusal; `None` for `Invalid`.
     pub reason: Option<Arc<str>>,
+}
+
+/// The judgement of a policy on a write, with one parameter or none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdicts that matter, in the order of the expressions.
+    pub findings: Vec<Finding>,
+    /// The keys of audit annotations without the policy's name, and their values.
+    pub annotations: Vec<(String, String)>,
+}
+
+impl From<Vec<Finding>> for Judgement {
+    fn from(findings: Vec<Finding>) -> Self {
+        Self { findings, annotations: Vec::new() }
+    }
 }
 
 /// The parts of a policy that are compiled: of one that is written, and of one that judges.
@@ -134,8 +151,11 @@ impl Policy {
         };
         let validations: Vec<_> = compiled.items("validations").iter().map(validation).collect();
         let annotations = compiled.items("auditAnnotations").iter();
-        let annotations =
-            annotations.map(|of| compiled.annotation(of.text_at(&["valueExpression"]))).collect();
+        let annotation = |of: &Value| {
+            let key = of.text_at(&["key"]).to_owned();
+            (key, compiled.annotation(of.text_at(&["valueExpression"])))
+        };
+        let annotations = annotations.map(annotation).collect();
         Self {
             name: policy.text_at(&["metadata", "name"]).to_owned(),
             matching: Matching::of_resources(spec.get("matchConstraints").unwrap_or(&NONE)),
@@ -152,28 +172,28 @@ impl Policy {
         }
     }
 
-    /// Judges a write: the verdicts that matter, in the order of the expressions.
+    /// Judges a write.
     ///
     /// # Errors
     /// A decision is yet to be asked for.
-    pub fn judge(&self, inputs: &Inputs<'_>) -> Result<Vec<Finding>, Pending> {
+    pub fn judge(&self, inputs: &Inputs<'_>) -> Result<Judgement, Pending> {
         if !self.conditions.is_empty() {
             match self.conditions.hold(inputs) {
                 Ok(true) => {}
-                Ok(false) => return Ok(Vec::new()),
-                Err(Undecided::Failed(why)) => return Ok(vec![self.error(why)]),
+                Ok(false) => return Ok(Judgement::default()),
+                Err(Undecided::Failed(why)) => return Ok(vec![self.error(0, why)].into()),
                 Err(Undecided::Pending) => return Err(Pending),
             }
         }
         match self.judged(inputs) {
             Ok(verdicts) => Ok(verdicts),
             Err(Stop::Pending(pending)) => Err(pending),
-            Err(Stop::OutOfBudget) => Ok(vec![self.error(OUT_OF_BUDGET.to_owned())]),
-            Err(Stop::Failed(why)) => Ok(vec![self.error(why)]),
+            Err(Stop::OutOfBudget) => Ok(vec![self.error(0, OUT_OF_BUDGET.to_owned())].into()),
+            Err(Stop::Failed(why)) => Ok(vec![self.error(0, why)].into()),
         }
     }
 
-    fn judged(&self, inputs: &Inputs<'_>) -> Result<Vec<Finding>, Stop> {
+    fn judged(&self, inputs: &Inputs<'_>) -> Result<Judgement, Stop> {
         let mut scope = Evaluation::new(inputs, &self.composed, BUDGET, self.names_authorizer);
         let mut failed = Vec::new();
         for validation in &self.validations {
@@ -184,22 +204,37 @@ impl Policy {
                 Err(stop) => return Err(stop),
             }
         }
-        let mut verdicts = self.explained(inputs, failed, scope.left())?;
+        let mut findings = self.explained(inputs, failed, scope.left())?;
+        let mut annotations = Vec::new();
         if self.annotations.is_empty() {
-            return Ok(verdicts);
+            return Ok(findings.into());
         }
         let mut scope = Evaluation::new(inputs, &self.composed, BUDGET, false).without_authorizer();
-        for annotation in &self.annotations {
+        for (key, annotation) in &self.annotations {
             match scope.evaluate(annotation) {
-                Ok(_) => {}
+                Ok(CelValue::String(text)) => {
+                    let text = text.as_str().trim();
+                    if !text.is_empty() {
+                        annotations.push((key.clone(), text.to_owned()));
+                    }
+                }
+                Ok(CelValue::Null) => {}
+                Ok(other) => {
+                    let (source, of) = (&annotation.source, other.type_name());
+                    let why = format!(
+                        "valueExpression '{source}' resulted in unsupported return type: {of}. Return type must be either string or null."
+                    );
+                    // Whatever the policy does when it fails.
+                    findings.push(Finding { allows: false, is_of_validation: false, ..self.error(0, why) });
+                }
                 Err(Stop::Failed(_)) if self.fails_open => {}
                 Err(Stop::Failed(why)) => {
-                    verdicts.push(Finding { is_of_validation: false, ..self.error(why) });
+                    findings.push(Finding { is_of_validation: false, ..self.error(0, why) });
                 }
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(verdicts)
+        Ok(Judgement { findings, annotations })
     }
 
     /// The verdicts of validations that have failed, with their errors if they have; messages may cost what is left.
@@ -218,7 +253,7 @@ impl Policy {
         let mut scope = Evaluation::new(inputs, &self.composed, left, false).without_authorizer();
         let mut verdicts = Vec::with_capacity(failed.len());
         let mut left_to_explain = failed.iter().peekable();
-        for validation in &self.validations {
+        for (index, validation) in self.validations.iter().enumerate() {
             // Both are in the order of the policy.
             let failure = left_to_explain.next_if(|(of, _)| std::ptr::eq(*of, validation));
             let message = match &validation.message_expression {
@@ -231,8 +266,8 @@ impl Policy {
                 _ => String::new(),
             };
             verdicts.extend(failure.map(|(_, error)| match error {
-                Some(why) => self.error(why.clone()),
-                None => validation.refusal(message),
+                Some(why) => self.error(index, why.clone()),
+                None => validation.refusal(index, message),
             }));
         }
         Ok(verdicts)
@@ -241,22 +276,22 @@ impl Policy {
     /// The verdicts if messages cost too much: even what holds has failed.
     fn unexplained(&self, failed: Vec<(&Validation, Option<String>)>) -> Vec<Finding> {
         let mut failed = failed.into_iter().peekable();
-        let verdict = |validation: &Validation| {
+        let verdict = |(index, validation): (usize, &Validation)| {
             let error = failed.next_if(|(of, _)| std::ptr::eq(*of, validation)).and_then(|(_, error)| error);
-            self.error(error.unwrap_or_else(|| format!("failed messageExpression: {OUT_OF_BUDGET}")))
+            self.error(index, error.unwrap_or_else(|| format!("failed messageExpression: {OUT_OF_BUDGET}")))
         };
-        self.validations.iter().map(verdict).collect()
+        self.validations.iter().enumerate().map(verdict).collect()
     }
 
-    fn error(&self, message: String) -> Finding {
+    fn error(&self, index: usize, message: String) -> Finding {
         let (allows, is_of_validation) = (self.fails_open, true);
-        Finding { allows, is_error: true, is_of_validation, message, reason: None }
+        Finding { index, allows, is_error: true, is_of_validation, message, reason: None }
     }
 }
 
 impl Validation {
     /// The verdict on a write that it refuses. A message that is too long, or has several lines, is none.
-    fn refusal(&self, made: String) -> Finding {
+    fn refusal(&self, index: usize, made: String) -> Finding {
         let is_usable = !made.is_empty() && made.len() <= MESSAGE_BYTES_MAX && !made.contains('\n');
         let message = match is_usable {
             true => made,
@@ -264,7 +299,7 @@ impl Validation {
             false => format!("failed expression: {}", self.expression.source.trim()),
         };
         let reason = self.reason.clone();
-        Finding { allows: false, is_error: false, is_of_validation: true, message, reason }
+        Finding { index, allows: false, is_error: false, is_of_validation: true, message, reason }
     }
 }
 
@@ -300,8 +335,20 @@ pub enum Enforcement {
     Deny,
     /// The client is warned.
     Warn,
-    /// An audit event would say so.
+    /// The audit event says so.
     Audit,
+}
+
+impl Enforcement {
+    /// Its name in bindings.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
 }
 
 /// The parameters of a binding.

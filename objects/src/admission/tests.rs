@@ -217,7 +217,7 @@ fn findings(policy: &Policy, checks: &Arc<dyn Checks>) -> Result<Vec<String>, Pe
     let request = review_request(&attributes(&user), &place("v1"));
     let object = object! { "spec": object! { "size": 5 } };
     let found = policy.judge(&inputs(&request, &object, checks))?;
-    Ok(found.into_iter().map(|finding| finding.message).collect())
+    Ok(found.findings.into_iter().map(|finding| finding.message).collect())
 }
 
 #[test]

@@ -16,6 +16,7 @@ use kindom_objects::{PlanError, StoredObject};
 
 use super::forms::Taken;
 use super::states::States;
+use super::trail::HookTurn;
 use super::{Admitting, Reinvocation, Subject, by_namespaces, internal, own_labels, refused};
 use crate::cost;
 use crate::error::WriteError;
@@ -51,6 +52,13 @@ enum Stop {
     Failed(String, u16),
     /// The processors have too much to do.
     Write(WriteError),
+}
+
+impl Stop {
+    /// Returns true if the write goes on without the answer.
+    fn fails_open(&self, hook: &Hook) -> bool {
+        hook.fails_open && matches!(self, Self::Failed(..))
+    }
 }
 
 impl From<WriteError> for Stop {
@@ -91,7 +99,8 @@ impl Admitting<'_> {
             if !hook.matching.selects(self.labels(hooks.namespace, new), new, old) {
                 continue;
             }
-            let changed = self.change_by(hook, place, attributes, subject, conversions).await;
+            let turn = self.turn_of(self.mutating.as_ref(), hook, hooks.is_again);
+            let changed = self.change_by((hook, turn), place, attributes, subject, conversions).await;
             if !matches!(changed, Ok(None)) {
                 let object = subject.object().filter(|_| matches!(changed, Ok(Some(true))));
                 self.attempt.cx.passed_by(Stage::Mutate, || named(hook), object);
@@ -111,7 +120,7 @@ impl Admitting<'_> {
     /// Has one webhook change the object; returns true if it did, and `None` if it was not asked.
     async fn change_by(
         &self,
-        hook: &Hook,
+        (hook, turn): (&Hook, HookTurn),
         place: &Place,
         attributes: &Attributes<'_>,
         subject: &mut Subject<'_>,
@@ -126,15 +135,29 @@ impl Admitting<'_> {
         let answer = match self.call(Question { part: Part::Change, hook, request: &request, new, old }).await
         {
             Ok(answer) => answer,
-            Err(stop) => return self.stopped(hook, stop).map(|()| Some(false)),
+            Err(stop) => {
+                self.annotate_change(hook, turn, false);
+                if stop.fails_open(hook) {
+                    self.annotate_failed_open(hook, turn, true);
+                }
+                return self.stopped(hook, stop).map(|()| Some(false));
+            }
         };
         if !answer.has_patch() {
+            self.annotate_change(hook, turn, false);
             return Ok(Some(false));
         }
-        let Some(new) = shown.0 else { return Err(refused(AdmissionRefusal::does_not_patch(&hook.name))) };
+        let Some(new) = shown.0 else {
+            self.annotate_change(hook, turn, false);
+            return Err(refused(AdmissionRefusal::does_not_patch(&hook.name)));
+        };
         dear(self.estimate().max(DEAR)).await?;
-        let patched = answer.patched(new.clone().into_owned()).map_err(internal)?;
-        if patched == *new {
+        let patched = answer.patched(new.clone().into_owned());
+        let has_changed = patched.as_ref().is_ok_and(|patched| *patched != *new);
+        self.annotate_change(hook, turn, has_changed);
+        let patched = patched.map_err(internal)?;
+        self.annotate_patch(hook, turn, &answer);
+        if !has_changed {
             return Ok(Some(false));
         }
         self.note_made(field::bytes(&patched))?;
@@ -192,11 +215,16 @@ impl Admitting<'_> {
         let calls: Vec<_> = calls.collect();
         let at_once = (JUDGED_BYTES_MAX / states.bytes().max(1)).clamp(1, JUDGES_AT_ONCE);
         let answers: Vec<_> = futures::stream::iter(calls).buffered(at_once).collect().await;
-        for ((hook, ..), answer) in relevant.iter().zip(answers) {
-            if let Err(stop) = answer {
-                self.stopped(hook, stop)?;
+        let mut all = Ok(());
+        for (index, ((hook, ..), answer)) in relevant.iter().zip(answers).enumerate() {
+            let Err(stop) = answer else { continue };
+            if stop.fails_open(hook) {
+                self.annotate_failed_open(hook, HookTurn { round: 0, index }, false);
             }
+            let stopped = self.stopped(hook, stop);
+            all = all.and(stopped);
         }
+        all?;
         Ok(())
     }
 
@@ -273,6 +301,7 @@ impl Admitting<'_> {
         let body = asking.await.map_err(|why| failed(format!("failed to call webhook: {why}")))?;
         dear(cost::parse(body.len())).await.map_err(|why| Stop::Write(why.into()))?;
         let answer = read(version, &uid, part == Part::Change, &body).map_err(failed)?;
+        self.annotate_answer(hook, &answer);
         self.warn(answer.warnings.iter().cloned());
         match answer.allowed {
             true => Ok(answer),

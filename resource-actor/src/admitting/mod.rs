@@ -13,6 +13,7 @@ mod params;
 mod policies;
 mod signers;
 mod states;
+mod trail;
 
 use std::collections::HashSet;
 use std::sync::Arc;

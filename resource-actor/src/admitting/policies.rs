@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kindom_api::{Value, json};
 use kindom_objects::admission::{
-    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Labels, Place,
+    AdmissionRefusal, Attributes, Binding, Checks, Enforcement, Finding, Inputs, Judgement, Labels, Place,
     review_request,
 };
 use kindom_objects::metadata::metadata_mut;
@@ -15,6 +15,7 @@ use kindom_objects::{PlanError, StoredObject};
 
 use super::params::Unready;
 use super::states::States;
+use super::trail::Findings;
 use super::{Admitting, refused};
 use crate::access::question;
 use crate::admission::{BoundPolicies, CostedPolicy};
@@ -47,6 +48,8 @@ struct Verdicts<'v> {
     judging: &'v CostedPolicy,
     /// The first refusal of all policies.
     denial: &'v mut Option<Denial>,
+    /// For the audit log.
+    findings: &'v mut Findings,
 }
 
 impl Verdicts<'_> {
@@ -141,7 +144,7 @@ impl Admitting<'_> {
         let (matched, namespace) = (Matched { attributes, labels }, namespace.as_ref());
         // The same for all policies whose rules name the write by the same place.
         let mut requests: Vec<(&Place, Value)> = Vec::new();
-        let mut denial = None;
+        let (mut denial, mut findings) = (None, Findings::default());
         for (judging, place) in named {
             let [of_namespace, new, old] = labels;
             if judging.policy.matching.selects(of_namespace, new, old) {
@@ -152,11 +155,13 @@ impl Admitting<'_> {
                 }
                 let Some((_, request)) = requests.get(at) else { continue };
                 let judged = Judged { matched: &matched, namespace, place, request };
-                let mut verdicts = Verdicts { judging, denial: &mut denial };
+                let mut verdicts = Verdicts { judging, denial: &mut denial, findings: &mut findings };
                 let bindings = bound.bindings.of_policy(&judging.policy.name);
                 self.judge_by_bindings(bindings, &judged, states, &mut verdicts, conversions).await?;
+                self.annotate_values(&judging.policy, &mut findings);
             }
         }
+        self.annotate_failures(findings);
         let Some(Denial { message, reason }) = denial else { return Ok(()) };
         let name = if attributes.name.is_empty() { "Unknown" } else { attributes.name };
         Err(refused(AdmissionRefusal::ByPolicy { name: name.to_owned(), message, reason }))
@@ -221,12 +226,16 @@ impl Admitting<'_> {
         verdicts: &mut Verdicts<'_>,
     ) -> Result<(), WriteError> {
         let judging = verdicts.judging;
-        let (findings, took) = self.evaluated(judging, bytes, || judging.policy.judge(inputs)).await?;
+        let (judgement, took) = self.evaluated(judging, bytes, || judging.policy.judge(inputs)).await?;
+        let Judgement { findings, annotations } = judgement;
         let name = &judging.policy.name;
         let by = || format!("ValidatingAdmissionPolicy {name} with binding {}", binding.name);
         self.attempt.cx.passed_by(Stage::Judge, by, None);
         for finding in &findings {
             self.enforce(binding, finding, took, verdicts);
+        }
+        for (key, value) in annotations {
+            verdicts.findings.note_value(&key, value);
         }
         Ok(())
     }
@@ -259,7 +268,10 @@ impl Admitting<'_> {
                     )]);
                     count("warn");
                 }
-                Enforcement::Audit => count("audit"),
+                Enforcement::Audit => {
+                    verdicts.findings.note_failure(policy, binding, finding);
+                    count("audit");
+                }
             }
         }
     }

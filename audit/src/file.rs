@@ -1,0 +1,277 @@
+//! The file of the log: it is renamed when it is full, and old ones go, as lumberjack 2.2 does it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use kindom_actor_kit::Clock;
+use kindom_api::meta;
+
+/// The ends of names of compressed files.
+const ZIPPED: &str = ".gz";
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+const MEGABYTE: u64 = 1 << 20;
+
+/// The settings of the file.
+#[derive(Debug, Clone)]
+pub struct FileOptions {
+    /// Its path.
+    pub path: PathBuf,
+    /// The megabytes at which it is renamed; 0 for never.
+    pub size_max: u64,
+    /// The days after which an old file goes; 0 for never.
+    pub age_max: u32,
+    /// The old files that stay; 0 for all.
+    pub backups_max: usize,
+    /// Old files are compressed.
+    pub zips: bool,
+}
+
+/// Lines go there.
+#[derive(Debug, Clone)]
+pub enum Sink {
+    /// The server's standard output.
+    Output,
+    /// A file.
+    File(FileOptions),
+}
+
+/// A sink that is open.
+pub(crate) enum Open {
+    Output,
+    File(LogFile),
+}
+
+impl Open {
+    /// # Errors
+    /// The file cannot be opened, or made.
+    pub(crate) fn open(sink: &Sink, clock: Clock) -> io::Result<Self> {
+        match sink {
+            Sink::Output => Ok(Self::Output),
+            Sink::File(options) => LogFile::open(options.clone(), clock).map(Self::File),
+        }
+    }
+
+    /// Writes whole lines.
+    pub(crate) fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+        match self {
+            Self::Output => {
+                let mut out = io::stdout().lock();
+                lines.iter().try_for_each(|line| out.write_all(line))?;
+                out.flush()
+            }
+            Self::File(file) => file.write(lines),
+        }
+    }
+}
+
+/// The file, and its length.
+pub(crate) struct LogFile {
+    options: FileOptions,
+    clock: Clock,
+    file: File,
+    length: u64,
+}
+
+impl LogFile {
+    fn open(options: FileOptions, clock: Clock) -> io::Result<Self> {
+        if let Some(folder) = options.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let (file, length) = open(&options.path)?;
+        Ok(Self { options, clock, file, length })
+    }
+
+    /// Writes lines, as many at once as fit. A line that is larger than a file may be has one of its own.
+    fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+        let most = self.options.size_max.saturating_mul(MEGABYTE);
+        let mut together = Vec::new();
+        for line in lines {
+            let length = self.length + together.len() as u64;
+            if most > 0 && length > 0 && length + line.len() as u64 > most {
+                self.append(&together)?;
+                together.clear();
+                self.turn_over()?;
+            }
+            together.extend_from_slice(line);
+        }
+        self.append(&together)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Renames the file and begins another. That old files could not be compressed or removed harms nothing: it is logged.
+    fn turn_over(&mut self) -> io::Result<()> {
+        let now = i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX);
+        let old =
+            (now..).map(|at| backup(&self.options.path, at)).find(|of| !of.exists() && !zipped(of).exists());
+        fs::rename(&self.options.path, old.unwrap_or_else(|| backup(&self.options.path, now)))?;
+        (self.file, self.length) = open(&self.options.path)?;
+        if let Err(error) = self.tidy(now) {
+            tracing::warn!(%error, "old audit logs could not be compressed or removed");
+        }
+        Ok(())
+    }
+
+    fn tidy(&self, now: i64) -> io::Result<()> {
+        let mut old = backups(&self.options.path)?;
+        // The youngest first; a file and its compressed form are one.
+        old.sort_by(|a, b| b.0.cmp(&a.0));
+        let mut moments: Vec<i64> = old.iter().map(|(at, _)| *at).collect();
+        moments.dedup();
+        let (age_max, backups_max) = (i64::from(self.options.age_max), self.options.backups_max);
+        for (at, path) in old {
+            let is_too_old = age_max > 0 && now.saturating_sub(at) / 1000 > age_max * DAY_SECONDS;
+            let place = moments.iter().position(|of| *of == at).unwrap_or_default();
+            if is_too_old || backups_max > 0 && place >= backups_max {
+                fs::remove_file(&path)?;
+            } else if self.options.zips && !path.as_os_str().as_encoded_bytes().ends_with(ZIPPED.as_bytes()) {
+                zip(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let length = file.metadata()?.len();
+    Ok((file, length))
+}
+
+/// The name of a log without its ending, and the ending.
+fn parts(path: &Path) -> (String, String) {
+    let part = |of: Option<&std::ffi::OsStr>| of.unwrap_or_default().to_string_lossy().into_owned();
+    let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
+    (part(path.file_stem()), end)
+}
+
+/// The name of an old file: `audit-2006-01-02T15-04-05.000.log` in UTC, as lumberjack writes it.
+fn backup(path: &Path, ms: i64) -> PathBuf {
+    let (stem, end) = parts(path);
+    let at = meta::time::format(ms.div_euclid(1000));
+    let at = at.trim_end_matches('Z').replace(':', "-");
+    path.with_file_name(format!("{stem}-{at}.{:03}{end}", ms.rem_euclid(1000)))
+}
+
+fn zipped(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ZIPPED);
+    PathBuf::from(name)
+}
+
+/// The old files of a log, each with its time in milliseconds.
+fn backups(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
+    let (stem, end) = parts(path);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let of = name.strip_suffix(ZIPPED).unwrap_or(&name);
+        let at =
+            of.strip_prefix(&stem).and_then(|of| of.strip_prefix('-')).and_then(|of| of.strip_suffix(&end));
+        if let Some(ms) = at.and_then(moment) {
+            found.push((ms, entry.path()));
+        }
+    }
+    Ok(found)
+}
+
+/// The milliseconds of a time as [`backup`] writes it.
+fn moment(text: &str) -> Option<i64> {
+    let (whole, ms) = text.split_once('.')?;
+    let (day, time) = whole.split_once('T')?;
+    let seconds = meta::time::parse(&format!("{day}T{}Z", time.replace('-', ":"))).ok()?;
+    let ms = ms.parse().ok().filter(|_| ms.len() == 3);
+    ms.map(|ms: i64| seconds * 1000 + ms)
+}
+
+fn zip(path: &Path) -> io::Result<()> {
+    let partial = zipped(&path.with_extension("partial"));
+    let made = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
+    let mut encoder = GzEncoder::new(made, Compression::default());
+    io::copy(&mut File::open(path)?, &mut encoder)?;
+    encoder.finish()?.sync_all()?;
+    fs::rename(&partial, zipped(path))?;
+    fs::remove_file(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    fn options(folder: &Path) -> FileOptions {
+        let path = folder.join("deep").join("audit.log");
+        FileOptions { path, size_max: 1, age_max: 0, backups_max: 0, zips: false }
+    }
+
+    fn names(options: &FileOptions) -> Vec<String> {
+        let entries = fs::read_dir(options.path.parent().unwrap()).unwrap();
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn line(byte: u8) -> Vec<u8> {
+        let mut line = vec![byte; 600 << 10];
+        line.push(b'\n');
+        line
+    }
+
+    /// 2023-11-14T22:13:20Z.
+    const MS: u64 = 1_700_000_000_123;
+
+    #[tokio::test]
+    async fn a_full_file_is_renamed_and_none_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
+        file.write(&[line(b'a'), line(b'b'), line(b'c')]).unwrap();
+        let all = names(&options);
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(all[2], "audit.log");
+        assert!(all[0].starts_with("audit-2023-11-14T22-13-20.1"), "{all:?}");
+        assert_eq!(fs::read(&options.path).unwrap(), line(b'c'));
+        drop(file);
+        // Begun again, it goes on where it was.
+        let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
+        file.write(&[b"d\n".to_vec()]).unwrap();
+        assert_eq!(fs::read(&options.path).unwrap(), [line(b'c'), b"d\n".to_vec()].concat());
+        file.write(&[vec![b'e'; 3 << 20]]).unwrap();
+        assert_eq!(fs::metadata(&options.path).unwrap().len(), 3 << 20, "larger than a file may be");
+        assert_eq!(names(&options).len(), 4);
+    }
+
+    #[tokio::test]
+    async fn old_files_are_compressed_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = FileOptions { backups_max: 2, zips: true, age_max: 1, ..options(folder.path()) };
+        let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
+        let parent = options.path.parent().unwrap();
+        let (ancient, other) = ("audit-2023-11-12T22-13-20.000.log", "audit-yesterday.log");
+        fs::write(parent.join(ancient), "old").unwrap();
+        fs::write(parent.join(other), "not ours").unwrap();
+        for byte in *b"abcd" {
+            file.write(&[line(byte)]).unwrap();
+        }
+        let all = names(&options);
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(all[..2].iter().all(|name| name.ends_with(".log.gz")), "{all:?}");
+        assert_eq!(all[2..], [other, "audit.log"]);
+        let mut text = Vec::new();
+        GzDecoder::new(File::open(parent.join(&all[1])).unwrap()).read_to_end(&mut text).unwrap();
+        assert_eq!(text, line(b'c'));
+    }
+}
