@@ -48,7 +48,7 @@ pub(crate) enum Open {
 impl Open {
     /// # Errors
     /// The file cannot be opened, or made.
-    pub(crate) fn open(sink: &Sink, clock: Clock) -> io::Result<Self> {
+    pub(crate) fn of(sink: &Sink, clock: Clock) -> io::Result<Self> {
         match sink {
             Sink::Output => Ok(Self::Output),
             Sink::File(options) => LogFile::open(options.clone(), clock).map(Self::File),
@@ -123,7 +123,7 @@ impl LogFile {
     fn tidy(&self, now: i64) -> io::Result<()> {
         let mut old = backups(&self.options.path)?;
         // The youngest first; a file and its compressed form are one.
-        old.sort_by(|a, b| b.0.cmp(&a.0));
+        old.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         let mut moments: Vec<i64> = old.iter().map(|(at, _)| *at).collect();
         moments.dedup();
         let (age_max, backups_max) = (i64::from(self.options.age_max), self.options.backups_max);

@@ -153,7 +153,7 @@ impl AuditLog {
     /// # Errors
     /// The file cannot be opened or made, or there can be no thread.
     pub fn open(settings: &Settings, clock: Clock) -> io::Result<Arc<Self>> {
-        let open = Open::open(&settings.sink, clock.clone())?;
+        let open = Open::of(&settings.sink, clock.clone())?;
         let (queue, counts) = (Arc::new(Queue::default()), Arc::new(Counts::default()));
         let (of_thread, counted) = (Arc::clone(&queue), Arc::clone(&counts));
         let thread = std::thread::Builder::new()

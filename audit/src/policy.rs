@@ -266,7 +266,8 @@ fn validate(policy: &SentPolicy) -> ErrorList {
             }
         }
         validate_stages(&rule.omit_stages, &at.child("omitStages"), &mut errors);
-        if !rule.paths.is_empty() && !(rule.resources.is_empty() && rule.namespaces.is_empty()) {
+        let names_resources = !(rule.resources.is_empty() && rule.namespaces.is_empty());
+        if names_resources && !rule.paths.is_empty() {
             let why = "rules cannot apply to both regular resources and non-resource URLs";
             errors.push(Error::invalid(&of_paths, texts(&rule.paths), why));
         }

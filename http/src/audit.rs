@@ -27,7 +27,7 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The beginning of a request.
-pub(crate) struct Asking<'a> {
+pub(crate) struct Arrival<'a> {
     pub(crate) request: &'a Head,
     pub(crate) info: &'a RequestInfo,
     pub(crate) attributes: Attributes<'a>,
@@ -45,7 +45,7 @@ fn subject<'a>(user: Option<&'a User>, attributes: &Attributes<'a>) -> Subject<'
     }
 }
 
-impl Asking<'_> {
+impl Arrival<'_> {
     /// Begins the record of a request by a user, or by nobody whose credentials hold, if the policy wants one.
     ///
     /// # Errors

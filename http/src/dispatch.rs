@@ -24,7 +24,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::aggregate::{Aggregator, elsewhere};
 use crate::app::App;
-use crate::audit::{self, Asking};
+use crate::audit::{self, Arrival};
 use crate::authn::{
     AccessQuestion, Attributes, Impersonation, NotWanted, Peer, Presented, Requested, Unauthorized,
     Unreviewed, authorize,
@@ -229,7 +229,7 @@ async fn answer(
             Attributes::Path { verb: &method, path: &path }
         }
     };
-    let asking = Asking { request, info, attributes, id: asked.audit_id.as_ref(), peer };
+    let arrival = Arrival { request, info, attributes, id: asked.audit_id.as_ref(), peer };
     let found = match authenticate(state, request, peer) {
         Ok(found) => Ok(found),
         // Boxed: the future of every request would have room for it.
@@ -237,7 +237,7 @@ async fn answer(
     };
     if state.auditing.is_some() && matches!(found, Ok(_) | Err(Failure::Unauthorized)) {
         // Boxed, as above.
-        Box::pin(asking.begin(state, found.as_ref().ok().map(|(user, _)| user))).await?;
+        Box::pin(arrival.begin(state, found.as_ref().ok().map(|(user, _)| user))).await?;
     }
     let (user, token_in_protocol) = found?;
     access::asked_by(span, &user);

@@ -24,7 +24,7 @@ pub struct FairQueue<T> {
 
 /// Shares of one level, by key.
 struct Level<S> {
-    shares: HashMap<u64, Share<S>, BuildHasherDefault<AsItIs>>,
+    shares: HashMap<u64, FlowShare<S>, BuildHasherDefault<AsItIs>>,
     /// The shares with work, by their virtual time.
     order: BTreeSet<(u64, u64)>,
     /// The virtual time of the share that was served last.
@@ -51,7 +51,7 @@ impl Hasher for AsItIs {
     }
 }
 
-struct Share<S> {
+struct FlowShare<S> {
     time: u64,
     /// The cost of all that waits.
     waiting: u64,
@@ -60,10 +60,13 @@ struct Share<S> {
 
 impl<S: Default> Level<S> {
     /// The share of a key, which has work from now on.
-    fn enter(&mut self, key: u64) -> &mut Share<S> {
+    fn enter(&mut self, key: u64) -> &mut FlowShare<S> {
         let now = self.now;
-        let share =
-            self.shares.entry(key).or_insert_with(|| Share { time: now, waiting: 0, inner: S::default() });
+        let share = self.shares.entry(key).or_insert_with(|| FlowShare {
+            time: now,
+            waiting: 0,
+            inner: S::default(),
+        });
         if share.time < now && !self.order.contains(&(share.time, key)) {
             share.time = now;
         }
@@ -137,7 +140,7 @@ impl<T> FairQueue<T> {
 
     /// The next piece, its flow and its cost, which the flow is charged with; of those that cost at most `most`.
     pub fn pop(&mut self, most: u64) -> Option<(Flow, u64, T)> {
-        let of_user = |user: &Share<Level<VecDeque<(u64, T)>>>| {
+        let of_user = |user: &FlowShare<Level<VecDeque<(u64, T)>>>| {
             let mut flows = user.inner.order.iter();
             flows.find_map(|(_, kind)| {
                 let first = user.inner.shares.get(kind)?.inner.front()?;

@@ -24,13 +24,13 @@ fn thing(name: &str) -> Value {
 }
 
 /// A policy, and a log.
-struct Files {
+pub(crate) struct Files {
     folder: TempDir,
     log: PathBuf,
 }
 
 impl Files {
-    fn new(rules: &str) -> Self {
+    pub(crate) fn new(rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let policy = format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rules}]\n");
         std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
@@ -43,7 +43,7 @@ impl Files {
         Self { log: log.to_owned(), ..Self::new(rules) }
     }
 
-    fn options(&self, more: &[&str]) -> ServerOptions {
+    pub(crate) fn options(&self, more: &[&str]) -> ServerOptions {
         let policy = self.folder.path().join("policy.yaml");
         let (policy, log) = (policy.display().to_string(), self.log.display().to_string());
         let own = ["--audit-policy-file", &policy, "--audit-log-path", &log];

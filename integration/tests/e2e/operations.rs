@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kindom_integration::{Server, on_etcd, tools};
+use kindom_integration::{on_etcd, tools};
 use serde_json::json;
 
+use crate::audit::Files;
 use crate::support::{crd, object, register};
 
 const PAGE: &str = "docs/operations.md";
@@ -51,7 +52,8 @@ async fn the_page_lists_every_flag_with_its_default() {
 
 #[tokio::test]
 async fn the_page_lists_every_metric() {
-    let server = Server::start().await.unwrap();
+    let audit = Files::new("{level: Metadata}");
+    let server = audit.options(&[]).start().await.unwrap();
     let client = server.client().unwrap();
     register(&client, &crd("ops.example.com", "pawns", "Pawn", "Namespaced")).await;
     let pawns = "/apis/ops.example.com/v1/namespaces/default/pawns";
