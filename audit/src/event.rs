@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kindom_actor_kit::Held;
 use kindom_api::{User, Value, json, meta};
 use serde::Serialize;
 
@@ -125,14 +126,23 @@ pub(crate) struct Event {
     pub(crate) user_agent: String,
     pub(crate) object: Option<ObjectReference>,
     pub(crate) status: Option<Value>,
-    pub(crate) request: Option<Vec<u8>>,
-    pub(crate) response: Option<Vec<u8>>,
+    pub(crate) request: Option<Arc<Kept>>,
+    pub(crate) response: Option<Arc<Kept>>,
     pub(crate) received: Moment,
     pub(crate) annotations: BTreeMap<String, String>,
-    /// `response` has managedFields that nobody wants.
+    /// The object of the request, or an annotation, was left out.
+    pub(crate) lacks_part: bool,
+    /// The object of the answer was left out.
+    pub(crate) lacks_response: bool,
+}
+
+/// An object as JSON, with the memory that it takes.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) json: Vec<u8>,
+    /// It has managedFields that nobody wants: they go when it is written.
     pub(crate) is_managed: bool,
-    /// Objects were left out.
-    pub(crate) is_truncated: bool,
+    pub(crate) _held: Held,
 }
 
 #[derive(Serialize)]
@@ -162,32 +172,41 @@ struct AuthenticationMetadata<'a> {
     impersonation_constraint: &'a str,
 }
 
-/// A line in two parts.
+/// A line in the making. The thread that writes it puts its parts together.
 #[derive(Debug)]
 pub(crate) struct Line {
     before: Vec<u8>,
-    /// An object that loses its managedFields when the line is written, between the parts.
-    object: Option<Vec<u8>>,
+    objects: [Option<Arc<Kept>>; 2],
     behind: Vec<u8>,
 }
 
 impl Line {
-    /// Its length, with the managedFields of the object.
+    /// About its length.
     pub(crate) fn bytes(&self) -> usize {
-        self.before.len() + self.object.as_ref().map_or(0, Vec::len) + self.behind.len()
+        let objects = self.objects.iter().flatten().map(|kept| kept.json.len());
+        self.before.len() + objects.sum::<usize>() + self.behind.len()
     }
 
     /// The whole line.
     pub(crate) fn into_whole(self) -> Vec<u8> {
-        let Self { before: mut whole, object, behind } = self;
-        if let Some(json) = object {
-            // It is the server's own JSON.
-            let mut object = json::parse_own(&json).unwrap_or_default();
-            remove_managed_fields(&mut object);
-            object.write_to(&mut whole);
+        let bytes = self.bytes();
+        let Self { before, objects, behind } = self;
+        let mut whole = Fields(before);
+        whole.0.reserve(bytes);
+        for (name, kept) in ["requestObject", "responseObject"].into_iter().zip(objects) {
+            let Some(kept) = kept else { continue };
+            // A text that is not read back is left as it is.
+            match kept.is_managed.then(|| json::parse_own(&kept.json)) {
+                Some(Ok(mut object)) => {
+                    remove_managed_fields(&mut object);
+                    whole.name(name);
+                    object.write_to(&mut whole.0);
+                }
+                None | Some(Err(_)) => whole.put_json(name, &kept.json),
+            }
         }
-        whole.extend(behind);
-        whole
+        whole.0.extend(behind);
+        whole.0
     }
 }
 
@@ -217,8 +236,7 @@ impl Fields {
 impl Event {
     /// The event as a line of JSON (`audit.k8s.io/v1`), its fields in the order of upstream's struct.
     pub(crate) fn line(&self, stage: Stage, now: Moment) -> Line {
-        let objects = [&self.request, &self.response].into_iter().flatten().map(Vec::len).sum::<usize>();
-        let mut line = Fields(Vec::with_capacity(1024 + objects));
+        let mut line = Fields(Vec::with_capacity(1024));
         line.put(FIRST, &"Event");
         line.put("apiVersion", &"audit.k8s.io/v1");
         line.put("level", &self.level.name());
@@ -246,33 +264,21 @@ impl Event {
         if let Some(status) = &self.status {
             line.put_json("responseStatus", &status.to_vec());
         }
-        if let Some(json) = &self.request {
-            line.put_json("requestObject", json);
-        }
-        let (mut before, mut object) = (Vec::new(), None);
-        match &self.response {
-            Some(json) if self.is_managed => {
-                line.name("responseObject");
-                before = std::mem::take(&mut line.0);
-                object = Some(json.clone());
-            }
-            Some(json) => line.put_json("responseObject", json),
-            None => {}
-        }
+        let before = std::mem::take(&mut line.0);
         let received = self.received.text();
         line.put("requestReceivedTimestamp", &received);
         let reached = if stage == Stage::RequestReceived { received } else { now.text() };
         line.put("stageTimestamp", &reached);
         let mut annotations: Vec<(&str, &str)> =
             self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        if self.is_truncated {
+        if self.lacks_part || self.lacks_response {
             annotations.push((TRUNCATED, "true"));
         }
         if !annotations.is_empty() {
             line.put("annotations", &annotations.into_iter().collect::<BTreeMap<_, _>>());
         }
         line.0.extend_from_slice(b"}\n");
-        Line { before, object, behind: line.0 }
+        Line { before, objects: [self.request.clone(), self.response.clone()], behind: line.0 }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The file of the log: it is renamed when it is full, and old ones go, as lumberjack 2.2 does it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -30,7 +31,7 @@ pub struct FileOptions {
     pub zips: bool,
 }
 
-/// Lines go there.
+/// The place that lines go to.
 #[derive(Debug, Clone)]
 pub enum Sink {
     /// The server's standard output.
@@ -55,25 +56,36 @@ impl Open {
         }
     }
 
-    /// Writes whole lines.
-    pub(crate) fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+    /// Writes whole lines. Returns the number of those that are written, and the error of the next one.
+    pub(crate) fn write(&mut self, lines: &[Vec<u8>]) -> (usize, io::Result<()>) {
         match self {
             Self::Output => {
                 let mut out = io::stdout().lock();
-                lines.iter().try_for_each(|line| out.write_all(line))?;
-                out.flush()
+                let written =
+                    lines.iter().try_for_each(|line| out.write_all(line)).and_then(|()| out.flush());
+                (if written.is_ok() { lines.len() } else { 0 }, written)
             }
             Self::File(file) => file.write(lines),
         }
     }
 }
 
-/// The file, and its length.
+/// The file that lines go to.
+struct Writing {
+    file: File,
+    length: u64,
+    /// Half a line is at its end, which could not be taken back.
+    is_torn: bool,
+}
+
+/// The log's files.
 pub(crate) struct LogFile {
     options: FileOptions,
     clock: Clock,
-    file: File,
-    length: u64,
+    /// None if it has to be opened, or opened again.
+    writing: Option<Writing>,
+    /// Compresses and removes old files meanwhile.
+    tidying: Option<JoinHandle<()>>,
 }
 
 impl LogFile {
@@ -81,69 +93,139 @@ impl LogFile {
         if let Some(folder) = options.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let (file, length) = open(&options.path)?;
-        Ok(Self { options, clock, file, length })
+        let writing = Some(Writing::open(&options.path)?);
+        let mut log = Self { options, clock, writing, tidying: None };
+        log.tidy();
+        Ok(log)
     }
 
     /// Writes lines, as many at once as fit. A line that is larger than a file may be has one of its own.
-    fn write(&mut self, lines: &[Vec<u8>]) -> io::Result<()> {
+    fn write(&mut self, lines: &[Vec<u8>]) -> (usize, io::Result<()>) {
         let most = self.options.size_max.saturating_mul(MEGABYTE);
-        let mut together = Vec::new();
-        for line in lines {
-            let length = self.length + together.len() as u64;
+        let (mut together, mut written) = (Vec::new(), 0);
+        for (place, line) in lines.iter().enumerate() {
+            let length = self.writing.as_ref().map_or(0, |file| file.length) + together.len() as u64;
             if most > 0 && length > 0 && length + line.len() as u64 > most {
-                self.append(&together)?;
-                together.clear();
-                self.turn_over()?;
+                if let Err(error) = self.append(&together) {
+                    return (written, Err(error));
+                }
+                (written, together) = (place, Vec::new());
+                if let Err(error) = self.turn_over() {
+                    return (written, Err(error));
+                }
             }
             together.extend_from_slice(line);
         }
-        self.append(&together)
+        match self.append(&together) {
+            Ok(()) => (lines.len(), Ok(())),
+            Err(error) => (written, Err(error)),
+        }
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.length += bytes.len() as u64;
-        Ok(())
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let writing = match &mut self.writing {
+            Some(writing) => writing,
+            none => none.insert(Writing::open(&self.options.path)?),
+        };
+        writing.append(bytes)
     }
 
-    /// Renames the file and begins another. That old files could not be compressed or removed harms nothing: it is logged.
+    /// Renames the file, and begins another. One that somebody has moved away is not missed.
     fn turn_over(&mut self) -> io::Result<()> {
-        let now = i64::try_from(self.clock.wall_ms()).unwrap_or(i64::MAX);
-        let old =
-            (now..).map(|at| backup(&self.options.path, at)).find(|of| !of.exists() && !zipped(of).exists());
-        fs::rename(&self.options.path, old.unwrap_or_else(|| backup(&self.options.path, now)))?;
-        (self.file, self.length) = open(&self.options.path)?;
-        if let Err(error) = self.tidy(now) {
-            tracing::warn!(%error, "old audit logs could not be compressed or removed");
+        let now = now(&self.clock);
+        let is_free = |name: &PathBuf| !name.exists() && !zipped(name).exists();
+        let old = (now..).map(|at| backup(&self.options.path, at)).find(is_free);
+        match fs::rename(&self.options.path, old.unwrap_or_else(|| backup(&self.options.path, now))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
         }
+        // It is opened by the next line, also if it cannot be opened now.
+        self.writing = None;
+        self.tidy();
         Ok(())
     }
 
-    fn tidy(&self, now: i64) -> io::Result<()> {
-        let mut old = backups(&self.options.path)?;
-        // The youngest first; a file and its compressed form are one.
-        old.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let mut moments: Vec<i64> = old.iter().map(|(at, _)| *at).collect();
-        moments.dedup();
-        let (age_max, backups_max) = (i64::from(self.options.age_max), self.options.backups_max);
-        for (at, path) in old {
-            let is_too_old = age_max > 0 && now.saturating_sub(at) / 1000 > age_max * DAY_SECONDS;
-            let place = moments.iter().position(|of| *of == at).unwrap_or_default();
-            if is_too_old || backups_max > 0 && place >= backups_max {
-                fs::remove_file(&path)?;
-            } else if self.options.zips && !path.as_os_str().as_encoded_bytes().ends_with(ZIPPED.as_bytes()) {
-                zip(&path)?;
-            }
+    /// Compresses and removes old files, in a thread of its own, unless one is at it.
+    fn tidy(&mut self) {
+        if self.tidying.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
         }
+        let (options, now) = (self.options.clone(), now(&self.clock));
+        let thread = std::thread::Builder::new().name("audit-tidy".to_owned());
+        match thread.spawn(move || tidy(&options, now)) {
+            Ok(thread) => self.tidying = Some(thread),
+            Err(error) => tracing::warn!(%error, "old audit logs stay as they are"),
+        }
+    }
+}
+
+impl Writing {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let metadata = file.metadata()?;
+        let length = if metadata.is_file() { metadata.len() } else { 0 };
+        // A server that was killed may have left half a line.
+        let is_torn = length > 0 && !ends_with_line(path, length).unwrap_or(true);
+        Ok(Self { file, length, is_torn })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+            (self.is_torn, self.length) = (false, self.length + 1);
+        }
+        if let Err(error) = self.file.write_all(bytes) {
+            // Of a part that was written, nothing may stay.
+            self.is_torn = self.file.set_len(self.length).is_err();
+            return Err(error);
+        }
+        self.length += bytes.len() as u64;
         Ok(())
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-    let length = file.metadata()?.len();
-    Ok((file, length))
+fn ends_with_line(path: &Path, length: u64) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(length.saturating_sub(1)))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+fn now(clock: &Clock) -> i64 {
+    i64::try_from(clock.wall_ms()).unwrap_or(i64::MAX)
+}
+
+/// Compresses and removes old files, as far as they can be.
+fn tidy(options: &FileOptions, now: i64) {
+    let warn = |path: &Path, error: io::Error| {
+        tracing::warn!(%error, file = %path.display(), "an old audit log could not be compressed or removed");
+    };
+    let mut old = match backups(&options.path) {
+        Ok(old) => old,
+        Err(error) => return warn(&options.path, error),
+    };
+    // The youngest first; a file and its compressed form are one.
+    old.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let mut moments: Vec<i64> = old.iter().map(|(at, _)| *at).collect();
+    moments.dedup();
+    let (age_max, backups_max) = (i64::from(options.age_max), options.backups_max);
+    for (at, path) in old {
+        let is_too_old = age_max > 0 && now.saturating_sub(at) / 1000 > age_max * DAY_SECONDS;
+        let place = moments.iter().position(|moment| *moment == at).unwrap_or_default();
+        let is_zipped = path.as_os_str().as_encoded_bytes().ends_with(ZIPPED.as_bytes());
+        let done = match is_too_old || backups_max > 0 && place >= backups_max {
+            true => fs::remove_file(&path),
+            false if options.zips && !is_zipped => zip(&path),
+            false => Ok(()),
+        };
+        if let Err(error) = done {
+            warn(&path, error);
+        }
+    }
 }
 
 /// The name of a log without its ending, and the ending.
@@ -206,8 +288,6 @@ fn zip(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use flate2::read::GzDecoder;
 
     use super::*;
@@ -230,6 +310,13 @@ mod tests {
         line
     }
 
+    fn write(file: &mut LogFile, lines: &[Vec<u8>]) {
+        let (written, outcome) = file.write(lines);
+        outcome.unwrap();
+        assert_eq!(written, lines.len());
+        file.tidying.take().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
     /// 2023-11-14T22:13:20Z.
     const MS: u64 = 1_700_000_000_123;
 
@@ -238,7 +325,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = options(folder.path());
         let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
-        file.write(&[line(b'a'), line(b'b'), line(b'c')]).unwrap();
+        write(&mut file, &[line(b'a'), line(b'b'), line(b'c')]);
         let all = names(&options);
         assert_eq!(all.len(), 3, "{all:?}");
         assert_eq!(all[2], "audit.log");
@@ -247,9 +334,9 @@ mod tests {
         drop(file);
         // Begun again, it goes on where it was.
         let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
-        file.write(&[b"d\n".to_vec()]).unwrap();
+        write(&mut file, &[b"d\n".to_vec()]);
         assert_eq!(fs::read(&options.path).unwrap(), [line(b'c'), b"d\n".to_vec()].concat());
-        file.write(&[vec![b'e'; 3 << 20]]).unwrap();
+        write(&mut file, &[vec![b'e'; 3 << 20]]);
         assert_eq!(fs::metadata(&options.path).unwrap().len(), 3 << 20, "larger than a file may be");
         assert_eq!(names(&options).len(), 4);
     }
@@ -264,7 +351,7 @@ mod tests {
         fs::write(parent.join(ancient), "old").unwrap();
         fs::write(parent.join(other), "not ours").unwrap();
         for byte in *b"abcd" {
-            file.write(&[line(byte)]).unwrap();
+            write(&mut file, &[line(byte)]);
         }
         let all = names(&options);
         assert_eq!(all.len(), 4, "{all:?}");
@@ -273,5 +360,41 @@ mod tests {
         let mut text = Vec::new();
         GzDecoder::new(File::open(parent.join(&all[1])).unwrap()).read_to_end(&mut text).unwrap();
         assert_eq!(text, line(b'c'));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_somebody_moved_away_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
+        write(&mut file, &[line(b'a')]);
+        fs::remove_file(&options.path).unwrap();
+        write(&mut file, &[line(b'b'), line(b'c')]);
+        assert_eq!(fs::read(&options.path).unwrap(), line(b'c'));
+        // And where there can be none, lines are lost, until there can.
+        let parent = options.path.parent().unwrap();
+        fs::remove_dir_all(parent).unwrap();
+        fs::write(parent, "no folder").unwrap();
+        let (written, outcome) = file.write(&[line(b'd'), line(b'e'), line(b'f')]);
+        assert_eq!((written, outcome.is_err()), (0, true));
+        fs::remove_file(parent).unwrap();
+        fs::create_dir(parent).unwrap();
+        write(&mut file, &[line(b'g')]);
+        assert_eq!(fs::read(&options.path).unwrap(), line(b'g'));
+    }
+
+    #[tokio::test]
+    async fn half_a_line_is_never_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = options(folder.path());
+        fs::create_dir(options.path.parent().unwrap()).unwrap();
+        fs::write(&options.path, "a\nhalf").unwrap();
+        let mut file = LogFile::open(options.clone(), Clock::starting_at(MS)).unwrap();
+        write(&mut file, &[b"b\n".to_vec()]);
+        assert_eq!(fs::read_to_string(&options.path).unwrap(), "a\nhalf\nb\n");
+        let full = FileOptions { path: PathBuf::from("/dev/full"), ..options };
+        let mut file = LogFile::open(full, Clock::starting_at(MS)).unwrap();
+        let (written, outcome) = file.write(&[b"c\n".to_vec()]);
+        assert_eq!((written, outcome.is_err()), (0, true));
     }
 }

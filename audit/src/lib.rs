@@ -6,9 +6,10 @@
 //! **Invariants**
 //!
 //! - No thread that answers requests touches the file: lines go to a thread of their own.
-//! - In the modes `blocking` and `blocking-strict` a stage is over once its line is written. In mode `batch` nobody waits, and a
-//!   line for which there is no room is lost and counted.
-//! - Objects in records count in the memory budget. One for which there is no room is left out, and the event says so.
+//! - In the modes `blocking` and `blocking-strict` a stage is over once its line is written, but for the end of an answer in pieces.
+//!   In mode `batch` nobody waits. A line for which there is no room is lost and counted.
+//! - Objects in records have a bounded memory. One for which there is no room is left out, and the event says so.
+//! - A record has its last line, whoever drops it.
 //!
 //! **Sources:** apiserver `pkg/apis/audit`, `pkg/audit`, `plugin/pkg/audit/{log,buffered,truncate}`, `pkg/server/options/audit.go`
 //! (1.37); the names of old files are those of lumberjack 2.2.
@@ -23,4 +24,4 @@ pub use event::{Level, ObjectReference, Stage};
 pub use file::{FileOptions, Sink};
 pub use log::{AuditLog, Counts, Failing, Mode, Settings};
 pub use policy::{Decided, Place, Policy, Subject};
-pub use record::{Beginning, Record};
+pub use record::{Beginning, Record, Rooms};

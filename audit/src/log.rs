@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kindom_actor_kit::{Clock, Held};
+use kindom_actor_kit::Clock;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -16,8 +15,8 @@ use crate::event::{Level, Line};
 use crate::file::{Open, Sink};
 use crate::policy::Decided;
 
-/// The bytes of the lines that wait in mode `batch`: so many may be lost at once.
-const BATCH_BYTES_MAX: usize = 64 << 20;
+/// The bytes of the lines that wait. Beyond that they are lost.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// The bytes of lines that are written together.
 const TOGETHER_BYTES: usize = 1 << 20;
 /// A stage that waits for its line waits no longer: a disk that hangs fails its log, and not all requests.
@@ -37,7 +36,7 @@ pub enum Mode {
 /// The settings of the log.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Lines go there.
+    /// The place that lines go to.
     pub sink: Sink,
     /// Who waits for them.
     pub mode: Mode,
@@ -117,30 +116,38 @@ impl Counts {
     }
 }
 
-/// A line on its way, with the memory of its objects.
+/// A line on its way.
 struct Queued {
     line: Line,
-    written: Option<oneshot::Sender<bool>>,
-    _held: Option<Held>,
+    /// None if nobody waits.
+    waiter: Option<(oneshot::Sender<bool>, Arc<AtomicU8>)>,
 }
+
+/// The states of a line that somebody waits for.
+const WAITS: u8 = 0;
+const GIVEN_UP: u8 = 1;
+const TAKEN: u8 = 2;
 
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<Queued>,
     bytes: usize,
+    /// No further lines are taken.
     is_ended: bool,
+    /// The thread is gone.
+    is_gone: bool,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
+    gone: Condvar,
 }
 
 /// The log of a server.
 pub struct AuditLog {
     queue: Arc<Queue>,
-    thread: Mutex<Option<JoinHandle<()>>>,
     counts: Arc<Counts>,
     mode: Mode,
     event_bytes_max: Option<usize>,
@@ -156,11 +163,12 @@ impl AuditLog {
         let open = Open::of(&settings.sink, clock.clone())?;
         let (queue, counts) = (Arc::new(Queue::default()), Arc::new(Counts::default()));
         let (of_thread, counted) = (Arc::clone(&queue), Arc::clone(&counts));
-        let thread = std::thread::Builder::new()
-            .name("audit-log".to_owned())
-            .spawn(move || write_all(&of_thread, open, &counted))?;
+        std::thread::Builder::new().name("audit-log".to_owned()).spawn(move || {
+            let _leaving = Leaving(&of_thread);
+            write_all(&of_thread, open, &counted);
+        })?;
         let (mode, event_bytes_max) = (settings.mode, settings.event_bytes_max);
-        Ok(Arc::new(Self { queue, thread: Mutex::new(Some(thread)), counts, mode, event_bytes_max, clock }))
+        Ok(Arc::new(Self { queue, counts, mode, event_bytes_max, clock }))
     }
 
     /// Returns true if a request is recorded. Counts it.
@@ -189,62 +197,80 @@ impl AuditLog {
         self.mode == Mode::BlockingStrict
     }
 
-    /// Takes a line, and waits until it is written if the mode wants that. Returns false if it was not written.
-    pub(crate) async fn take(&self, line: Line, held: Option<Held>) -> bool {
+    /// Takes a line, and waits until it is written if the mode wants that. Returns false if it was not written, or will not be.
+    pub(crate) async fn take(&self, line: Line) -> bool {
         if matches!(self.mode, Mode::Batch(_)) {
-            return self.take_late(line, held);
+            return self.take_late(line);
         }
         let (written, is_written) = oneshot::channel();
-        self.push(Queued { line, written: Some(written), _held: held });
+        let state = Arc::new(AtomicU8::new(WAITS));
+        if !self.push(Queued { line, waiter: Some((written, Arc::clone(&state))) }) {
+            return false;
+        }
         match timeout(PATIENCE, is_written).await {
             Ok(is_written) => is_written.unwrap_or(false),
             Err(_) => {
-                self.counts.count_failure(Failing::Log, 1);
+                // The thread counts what it has taken, and skips what was given up.
+                if state.compare_exchange(WAITS, GIVEN_UP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                    self.counts.count_failure(Failing::Log, 1);
+                }
                 false
             }
         }
     }
 
     /// Takes a line for which nobody can wait. Returns false if there is no room for it.
-    pub(crate) fn take_late(&self, line: Line, held: Option<Held>) -> bool {
-        if let Mode::Batch(most) = self.mode {
-            let waiting = self.queue.waiting.lock();
-            if waiting.lines.len() >= most || waiting.bytes.saturating_add(line.bytes()) > BATCH_BYTES_MAX {
-                drop(waiting);
-                self.counts.count_failure(Failing::Buffered, 1);
-                return false;
-            }
-        }
-        self.push(Queued { line, written: None, _held: held });
-        true
+    pub(crate) fn take_late(&self, line: Line) -> bool {
+        self.push(Queued { line, waiter: None })
     }
 
-    fn push(&self, queued: Queued) {
+    fn push(&self, queued: Queued) -> bool {
+        let (most, failing) = match self.mode {
+            Mode::Batch(most) => (most, Failing::Buffered),
+            Mode::Blocking | Mode::BlockingStrict => (usize::MAX, Failing::Log),
+        };
         let mut waiting = self.queue.waiting.lock();
-        if waiting.is_ended {
-            self.counts.count_failure(Failing::Log, 1);
-            return;
+        let bytes = waiting.bytes.saturating_add(queued.line.bytes());
+        if waiting.is_ended || waiting.lines.len() >= most || bytes > QUEUE_BYTES_MAX {
+            drop(waiting);
+            self.counts.count_failure(failing, 1);
+            return false;
         }
-        waiting.bytes = waiting.bytes.saturating_add(queued.line.bytes());
+        waiting.bytes = bytes;
         waiting.lines.push_back(queued);
         drop(waiting);
         self.queue.changed.notify_one();
+        true
     }
 
-    /// Writes all lines that wait, and no more. Blocks the calling thread until then.
-    pub fn close(&self) {
-        self.queue.waiting.lock().is_ended = true;
+    /// Takes no more lines, and waits for so long until those that wait are written. Blocks the calling thread. Returns true if they
+    /// are.
+    pub fn close(&self, patience: Duration) -> bool {
+        let mut waiting = self.queue.waiting.lock();
+        waiting.is_ended = true;
         self.queue.changed.notify_one();
-        let thread = self.thread.lock().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the audit log panicked");
-        }
+        self.queue.gone.wait_while_for(&mut waiting, |waiting| !waiting.is_gone, patience);
+        waiting.is_gone
     }
 }
 
 impl Drop for AuditLog {
     fn drop(&mut self) {
-        self.close();
+        // The thread ends with its last line.
+        self.queue.waiting.lock().is_ended = true;
+        self.queue.changed.notify_one();
+    }
+}
+
+/// Says that the thread is gone, also if it has panicked: nobody waits for it then.
+struct Leaving<'a>(&'a Queue);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.waiting.lock();
+        (waiting.is_ended, waiting.is_gone, waiting.bytes) = (true, true, 0);
+        waiting.lines.clear();
+        self.0.gone.notify_all();
     }
 }
 
@@ -252,7 +278,7 @@ impl Drop for AuditLog {
 fn write_all(queue: &Queue, mut open: Open, counts: &Counts) {
     let mut fails = false;
     loop {
-        let (mut lines, mut others) = (Vec::new(), Vec::new());
+        let (mut lines, mut waiters) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut waiting = queue.waiting.lock();
         while waiting.lines.is_empty() {
@@ -262,31 +288,36 @@ fn write_all(queue: &Queue, mut open: Open, counts: &Counts) {
             queue.changed.wait(&mut waiting);
         }
         while bytes < TOGETHER_BYTES
-            && let Some(Queued { line, written, _held }) = waiting.lines.pop_front()
+            && let Some(Queued { line, waiter }) = waiting.lines.pop_front()
         {
             bytes += line.bytes();
-            lines.push(line);
-            others.push((written, _held));
+            let is_wanted = waiter.as_ref().is_none_or(|(_, state)| {
+                state.compare_exchange(WAITS, TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            });
+            if is_wanted {
+                lines.push(line);
+                waiters.push(waiter);
+            }
         }
         waiting.bytes = waiting.bytes.saturating_sub(bytes);
         drop(waiting);
         let lines: Vec<Vec<u8>> = lines.into_iter().map(Line::into_whole).collect();
-        let outcome = open.write(&lines);
-        match &outcome {
-            Ok(()) if fails => tracing::info!("the audit log is written again"),
-            Ok(()) => {}
-            Err(error) => {
-                counts.count_failure(Failing::Log, lines.len() as u64);
-                // Once, as there may be thousands in a second.
-                if !fails {
-                    tracing::error!(%error, "the audit log cannot be written: events are lost");
-                }
+        let (written, outcome) = open.write(&lines);
+        if let Err(error) = &outcome {
+            counts.count_failure(Failing::Log, lines.len().saturating_sub(written) as u64);
+            // Once, as there may be thousands in a second.
+            if !fails {
+                tracing::error!(%error, "the audit log cannot be written: events are lost");
             }
+        } else if fails {
+            tracing::info!("the audit log is written again");
         }
         fails = outcome.is_err();
-        for written in others.into_iter().filter_map(|(written, _)| written) {
-            // Nobody may wait any more.
-            let _ = written.send(!fails);
+        for (place, waiter) in waiters.into_iter().enumerate() {
+            if let Some((tell, _)) = waiter {
+                // Nobody may wait any more.
+                let _ = tell.send(place < written);
+            }
         }
     }
 }

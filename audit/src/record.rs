@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kindom_actor_kit::{Held, Room};
-use kindom_api::{User, Value, object};
+use kindom_api::{User, Value, json, object};
 use parking_lot::Mutex;
 
-use crate::event::{Event, Level, Line, Moment, ObjectReference, Stage, remove_managed_fields};
+use crate::event::{Event, Kept, Level, Line, Moment, ObjectReference, Stage, remove_managed_fields};
 use crate::log::{AuditLog, Failing};
 use crate::policy::Decided;
 
 /// The bytes of a user agent that are recorded.
 const AGENT_BYTES_MAX: usize = 1024;
+/// The bytes of a path and query that are recorded.
+const URI_BYTES_MAX: usize = 16 << 10;
 /// The annotations of an event, and the bytes of them: more come from nobody who means well.
 const ANNOTATIONS_MAX: usize = 256;
 const ANNOTATION_BYTES_MAX: usize = 1 << 20;
@@ -44,8 +47,35 @@ pub struct Record {
     log: Arc<AuditLog>,
     decided: Decided,
     event: Mutex<Event>,
-    /// The memory of its objects.
-    held: Mutex<Held>,
+    rooms: Rooms,
+    /// An answer that comes in pieces, until the last one.
+    growing: Mutex<Option<(Vec<u8>, Held)>>,
+    /// No stage follows.
+    is_over: AtomicBool,
+}
+
+/// The memory for the objects of a record. A client that takes a long answer slowly fills that of answers alone.
+#[derive(Debug, Clone)]
+pub struct Rooms {
+    /// For the object of the request.
+    pub request: Room,
+    /// For that of the answer.
+    pub response: Room,
+}
+
+/// A request whose record nobody has ended has lost its client, or its thread.
+impl Drop for Record {
+    fn drop(&mut self) {
+        if self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut event = self.event.lock();
+        event.status.get_or_insert_with(
+            || object! { "metadata": object! {}, "status": "Success", "message": "Connection closed early", "code": 200 },
+        );
+        drop(event);
+        self.reach_late(Stage::ResponseComplete);
+    }
 }
 
 impl std::fmt::Debug for AuditLog {
@@ -57,13 +87,16 @@ impl std::fmt::Debug for AuditLog {
 impl Record {
     /// Begins one, of a request that the log [wants](AuditLog::wants).
     #[must_use]
-    pub fn begin(log: &Arc<AuditLog>, decided: Decided, beginning: Beginning<'_>, room: &Room) -> Arc<Self> {
+    pub fn begin(log: &Arc<AuditLog>, decided: Decided, beginning: Beginning<'_>, rooms: Rooms) -> Arc<Self> {
         let Beginning { id, uri, verb, user, source_ips, user_agent, object, received_us } = beginning;
-        let mut agent = user_agent.to_owned();
-        if agent.len() > AGENT_BYTES_MAX {
-            agent.truncate(agent.floor_char_boundary(AGENT_BYTES_MAX));
-            agent.push_str("...TRUNCATED");
-        }
+        let cut = |mut text: String, most: usize| {
+            if text.len() > most {
+                text.truncate(text.floor_char_boundary(most));
+                text.push_str("...TRUNCATED");
+            }
+            text
+        };
+        let (uri, agent) = (cut(uri, URI_BYTES_MAX), cut(user_agent.to_owned(), AGENT_BYTES_MAX));
         let event = Event {
             level: decided.level,
             id: id.to_owned(),
@@ -80,11 +113,17 @@ impl Record {
             response: None,
             received: Moment(received_us),
             annotations: BTreeMap::new(),
-            is_managed: false,
-            is_truncated: false,
+            lacks_part: false,
+            lacks_response: false,
         };
-        let (event, held) = (Mutex::new(event), Mutex::new(room.begin()));
-        Arc::new(Self { log: Arc::clone(log), decided, event, held })
+        Arc::new(Self {
+            log: Arc::clone(log),
+            decided,
+            event: Mutex::new(event),
+            rooms,
+            growing: Mutex::new(None),
+            is_over: AtomicBool::new(false),
+        })
     }
 
     /// The amount of information that is wanted.
@@ -108,6 +147,8 @@ impl Record {
             && bytes + key.len() + value.len() <= ANNOTATION_BYTES_MAX
         {
             event.annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+        } else {
+            event.lacks_part = true;
         }
     }
 
@@ -115,29 +156,33 @@ impl Record {
     pub fn request_object(&self, object: &Value) {
         let text = |field| object.text_at(&["metadata", field]);
         let mut event = self.event.lock();
-        let of = event.object.get_or_insert_default();
+        let reference = event.object.get_or_insert_default();
         for (known, field) in [
-            (&mut of.namespace, "namespace"),
-            (&mut of.name, "name"),
-            (&mut of.uid, "uid"),
-            (&mut of.resource_version, "resourceVersion"),
+            (&mut reference.namespace, "namespace"),
+            (&mut reference.name, "name"),
+            (&mut reference.uid, "uid"),
+            (&mut reference.resource_version, "resourceVersion"),
         ] {
             if known.is_empty() {
                 text(field).clone_into(known);
             }
         }
         drop(event);
-        if self.level() >= Level::Request {
-            let json = self.json(object);
-            self.keep(json, |event| &mut event.request);
-        }
+        self.request_body(object);
     }
 
-    /// Notes the patch of the request, as JSON.
-    pub fn request_patch(&self, json: &[u8]) {
-        if self.level() >= Level::Request {
-            self.keep(json.to_vec(), |event| &mut event.request);
+    /// Notes another body of the request: a patch, or options.
+    pub fn request_body(&self, body: &Value) {
+        if self.level() < Level::Request {
+            return;
         }
+        let json = self.json(body);
+        let mut event = self.event.lock();
+        // A write that is tried again replaces what it had.
+        event.request = None;
+        let kept = kept(json, &self.rooms.request);
+        event.lacks_part |= kept.is_none();
+        event.request = kept;
     }
 
     /// Returns true if the object of the answer is wanted.
@@ -157,31 +202,65 @@ impl Record {
         self.event.lock().status = Some(shown);
     }
 
-    /// Notes the object of the answer.
+    /// Notes the object of the answer, in the place of any before.
     pub fn response_object(&self, object: &Value) {
         if self.wants_response() {
-            let json = self.json(object);
-            self.keep(json, |event| &mut event.response);
+            self.respond(kept(self.json(object), &self.rooms.response));
         }
     }
 
-    /// Adds a piece to the object of the answer, as JSON.
-    pub fn response_piece(&self, json: &[u8]) {
+    /// The same, as JSON of the server's own.
+    pub fn response_json(&self, json: &[u8]) {
         if !self.wants_response() {
             return;
         }
+        match self.decided.omits_managed_fields.then(|| json::parse_own(json)) {
+            Some(Ok(object)) => self.response_object(&object),
+            None | Some(Err(_)) => self.respond(kept(json.to_vec(), &self.rooms.response)),
+        }
+    }
+
+    fn respond(&self, kept: Option<Arc<Kept>>) {
+        *self.growing.lock() = None;
         let mut event = self.event.lock();
-        if event.is_truncated {
-            return;
+        event.lacks_response = kept.is_none();
+        event.response = kept;
+    }
+
+    /// Forgets the answer: the client gets another one, which upstream does not record.
+    pub fn forget_response(&self) {
+        *self.growing.lock() = None;
+        let mut event = self.event.lock();
+        (event.response, event.status, event.lacks_response) = (None, None, false);
+    }
+
+    /// An answer in pieces begins. Until its last piece has come, it counts as left out.
+    pub fn response_begins(&self) {
+        if self.wants_response() {
+            *self.growing.lock() = Some((Vec::new(), self.rooms.response.begin()));
+            let mut event = self.event.lock();
+            (event.response, event.lacks_response) = (None, true);
         }
-        if self.held.lock().grow(json.len()).is_err() {
-            event.is_truncated = true;
-            event.response = None;
-            return;
+    }
+
+    /// Adds a piece of such an answer, as JSON.
+    pub fn response_piece(&self, json: &[u8]) {
+        let mut growing = self.growing.lock();
+        if let Some((whole, held)) = &mut *growing {
+            match held.grow(json.len()) {
+                Ok(()) => whole.extend_from_slice(json),
+                Err(_) => *growing = None,
+            }
         }
-        // An answer in pieces may be long: its managedFields go when it is written.
-        event.is_managed = self.decided.omits_managed_fields;
-        event.response.get_or_insert_default().extend_from_slice(json);
+    }
+
+    /// The last piece has come.
+    pub fn response_ends(&self) {
+        let Some((json, held)) = self.growing.lock().take() else { return };
+        let mut event = self.event.lock();
+        event.response =
+            Some(Arc::new(Kept { json, is_managed: self.decided.omits_managed_fields, _held: held }));
+        event.lacks_response = false;
     }
 
     /// Notes the code of the answer.
@@ -195,11 +274,17 @@ impl Record {
 
     /// The request has reached a stage. Waits until that is written, if the log does. Returns false if the request may not go on.
     pub async fn reach(&self, stage: Stage) -> bool {
-        let Some(line) = self.line(stage) else { return true };
-        let held = self.held_by_line(stage);
-        let is_written = self.log.take(line, held).await;
+        if self.is_past(stage) {
+            return true;
+        }
+        let is_written = match self.line(stage) {
+            Ok(None) => return true,
+            Ok(Some(line)) => self.log.take(line).await,
+            Err(TooLarge) => false,
+        };
         let may_go_on = is_written || !self.log.is_strict() || stage != Stage::RequestReceived;
         if !may_go_on {
+            self.is_over.store(true, Ordering::Relaxed);
             self.log.counts().count_rejected();
         }
         may_go_on
@@ -207,19 +292,26 @@ impl Record {
 
     /// The same where nobody can wait.
     pub fn reach_late(&self, stage: Stage) {
-        if let Some(line) = self.line(stage) {
-            self.log.take_late(line, self.held_by_line(stage));
+        if !self.is_past(stage)
+            && let Ok(Some(line)) = self.line(stage)
+        {
+            self.log.take_late(line);
         }
     }
 
-    /// The memory of the objects goes with the last line.
-    fn held_by_line(&self, stage: Stage) -> Option<Held> {
-        (stage == Stage::ResponseComplete).then(|| self.held.lock().take())
+    /// No stage follows the last one that was reached.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
-    fn line(&self, stage: Stage) -> Option<Line> {
+    /// Returns true if a last stage was reached before.
+    fn is_past(&self, stage: Stage) -> bool {
+        stage == Stage::ResponseComplete && self.is_over.swap(true, Ordering::Relaxed)
+    }
+
+    fn line(&self, stage: Stage) -> Result<Option<Line>, TooLarge> {
         if self.decided.omits(stage) {
-            return None;
+            return Ok(None);
         }
         self.log.counts().count_event();
         let mut event = self.event.lock();
@@ -227,17 +319,16 @@ impl Record {
         let line = event.line(stage, now);
         let most = self.log.event_bytes_max();
         if line.bytes() <= most {
-            return Some(line);
+            return Ok(Some(line));
         }
-        event.request = None;
-        event.response = None;
-        event.is_truncated = self.level() >= Level::Request;
+        (event.request, event.response) = (None, None);
+        event.lacks_part |= self.level() >= Level::Request;
         let line = event.line(stage, now);
         if line.bytes() > most {
             self.log.counts().count_failure(Failing::Truncate, 1);
-            return None;
+            return Err(TooLarge);
         }
-        Some(line)
+        Ok(Some(line))
     }
 
     /// An object as JSON, without managedFields if the policy wants none.
@@ -249,20 +340,22 @@ impl Record {
         remove_managed_fields(&mut object);
         object.to_vec()
     }
+}
 
-    /// Keeps an object, if there is room for it.
-    fn keep(&self, json: Vec<u8>, place: impl FnOnce(&mut Event) -> &mut Option<Vec<u8>>) {
-        let mut event = self.event.lock();
-        match self.held.lock().grow(json.len()) {
-            Ok(()) => *place(&mut event) = Some(json),
-            Err(_) => event.is_truncated = true,
-        }
-    }
+/// An event that is too large even without objects: it is lost.
+struct TooLarge;
+
+/// An object, if there is room for it.
+fn kept(json: Vec<u8>, room: &Room) -> Option<Arc<Kept>> {
+    let mut held = room.begin();
+    held.grow(json.len()).ok()?;
+    Some(Arc::new(Kept { json, is_managed: false, _held: held }))
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use kindom_actor_kit::{Budget, Clock, Share};
     use kindom_api::json;
@@ -301,7 +394,7 @@ mod tests {
             received_us: MS * 1000 + 7,
         };
         let room = Room { budget: Budget::new(budget), share: Share::default() };
-        Record::begin(log, decided, beginning, &room)
+        Record::begin(log, decided, beginning, Rooms { request: room.clone(), response: room })
     }
 
     fn lines(folder: &Path) -> Vec<String> {
@@ -319,8 +412,10 @@ mod tests {
         assert_eq!(lines(folder.path()).len(), 1, "it is written");
         let object = |text: &str| json::parse(text.as_bytes()).unwrap();
         one.request_object(&object(r#"{"metadata":{"name":"one","uid":"u","managedFields":[1]},"a":1}"#));
+        one.response_begins();
         one.response_piece(br#"{"items":[{"metadata":{"managedFields":[1],"#);
         one.response_piece(b"\"name\":\"two\"}}]}\n");
+        one.response_ends();
         one.annotate("b", "<1>");
         one.annotate("b", "2");
         one.act_as(
@@ -329,7 +424,7 @@ mod tests {
         );
         one.response_code(200);
         one.reach_late(Stage::ResponseComplete);
-        log.close();
+        assert!(log.close(Duration::from_secs(10)));
         let agent = format!("{}...TRUNCATED", "é".repeat(512));
         let received = format!(
             r#"{{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"RequestResponse","auditID":"id","stage":"RequestReceived","requestURI":"/apis/g/v1/things/one?a=b","verb":"update","user":{{"username":"jane"}},"sourceIPs":["127.0.0.1"],"userAgent":"{agent}","objectRef":{{"resource":"things"}},"requestReceivedTimestamp":"2023-11-14T22:13:20.123007Z","stageTimestamp":"2023-11-14T22:13:20.123007Z"}}"#
@@ -352,17 +447,20 @@ mod tests {
         let log = log(folder.path(), Mode::Blocking, Some(2500));
         // A connection has an eighth.
         let one = record(&log, "{level: RequestResponse}", 800);
+        one.response_begins();
         one.response_piece(&[b'1'; 60]);
         one.response_piece(&[b'1'; 60]);
-        one.request_patch(b"{}");
+        one.response_ends();
+        one.request_body(&object! {});
         assert!(one.reach(Stage::ResponseComplete).await);
         let all = lines(folder.path());
         assert!(all[0].contains(r#""requestObject":{},"requestReceived"#), "{}", all[0]);
         assert!(all[0].ends_with(r#","annotations":{"audit.k8s.io/truncated":"true"}}"#), "{}", all[0]);
         // And one that is too large for a line.
         let one = record(&log, "{level: Request}", 1 << 20);
-        one.request_patch(format!("\"{}\"", "x".repeat(2000)).as_bytes());
+        one.request_body(&Value::from("x".repeat(2000)));
         assert!(one.reach(Stage::ResponseComplete).await);
+        let one = record(&log, "{level: Request}", 1 << 20);
         one.annotate("a", &"x".repeat(2000));
         assert!(one.reach(Stage::ResponseComplete).await);
         let all = lines(folder.path());
@@ -385,7 +483,7 @@ mod tests {
         one.annotate("large", &"x".repeat(2 << 20));
         assert_eq!(one.event.lock().annotations.len(), ANNOTATIONS_MAX);
         assert!(one.reach(Stage::ResponseComplete).await);
-        log.close();
+        assert!(log.close(Duration::from_secs(10)));
         assert_eq!(lines(folder.path()).len(), 1);
     }
 }

@@ -19,10 +19,14 @@ pub const TARGET: &str = "kindom_http::access";
 /// The header with which an operator finds a request in a log.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The name of a request: a proxy's, if it gave one of at most 64 bytes, or a new one (apiserver
-/// `pkg/endpoints/request/auditid.go`, 1.37).
+/// The name of a request: a proxy's, if it gave one of at most 64 visible characters, or a new one (apiserver
+/// `pkg/endpoints/filters/audit_init.go`, 1.37).
 pub(crate) fn audit_id(request: &Head, entropy: &Entropy) -> Option<HeaderValue> {
-    let given = request.headers().get(&AUDIT_ID).filter(|id| id.len() <= 64).cloned();
+    let given = request
+        .headers()
+        .get(&AUDIT_ID)
+        .filter(|id| (1..=64).contains(&id.len()) && id.to_str().is_ok())
+        .cloned();
     given.or_else(|| HeaderValue::from_str(&entropy.uuid_v4()).ok())
 }
 

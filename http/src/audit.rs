@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
 use actix_web::HttpResponse;
@@ -13,7 +14,7 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use bytes::Bytes;
 use kindom_actor_kit::{Room, Share};
 use kindom_api::User;
-use kindom_audit::{Beginning, ObjectReference, Place, Record, Stage, Subject};
+use kindom_audit::{Beginning, ObjectReference, Place, Record, Rooms, Stage, Subject};
 
 use crate::authn::{Attributes, Peer};
 use crate::forward::has_no_end;
@@ -22,6 +23,9 @@ use crate::recorded::{Audit, Auditing, Course};
 use crate::request_info::RequestInfo;
 use crate::state::State;
 use crate::status::Failure;
+
+/// The addresses of proxies that are recorded.
+const SOURCE_IPS_MAX: usize = 32;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
@@ -33,6 +37,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) attributes: Attributes<'a>,
     pub(crate) id: Option<&'a HeaderValue>,
     pub(crate) peer: Option<&'a Peer>,
+    /// In microseconds since the epoch.
+    pub(crate) received_us: u64,
 }
 
 fn subject<'a>(user: Option<&'a User>, attributes: &Attributes<'a>) -> Subject<'a> {
@@ -49,14 +55,13 @@ impl Arrival<'_> {
     /// Begins the record of a request by a user, or by nobody whose credentials hold, if the policy wants one.
     ///
     /// # Errors
-    /// The log is a condition of the request, and cannot be written.
+    /// In mode `blocking-strict`, the receipt could not be written.
     pub(crate) async fn begin(&self, state: &State, user: Option<&Arc<User>>) -> Result<(), Failure> {
         let Some(Auditing { policy, log }) = &state.auditing else { return Ok(()) };
         let decided = policy.decide(&subject(user.map(|user| &**user), &self.attributes));
         if !log.wants(decided) {
             return Ok(());
         }
-        let received_us = state.clock.wall_us();
         let request = self.request;
         let verb = match self.attributes {
             Attributes::Path { verb, .. } | Attributes::Resource { verb, .. } => verb.to_owned(),
@@ -82,11 +87,16 @@ impl Arrival<'_> {
             source_ips: source_ips(request, self.peer.and_then(Peer::address).map(|of| of.ip())),
             user_agent: &String::from_utf8_lossy(agent),
             object,
-            received_us,
+            received_us: self.received_us,
         };
-        let share = self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.recorded())));
-        let room = Room { budget: Arc::clone(&state.bounds.records), share };
-        let record = Record::begin(log, decided, beginning, &room);
+        let share = |of: fn(&Peer) -> &Arc<AtomicU64>| {
+            self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(of(peer))))
+        };
+        let rooms = Rooms {
+            request: Room { budget: Arc::clone(&state.bounds.budget), share: share(Peer::held) },
+            response: Room { budget: Arc::clone(&state.bounds.records), share: share(Peer::recorded) },
+        };
+        let record = Record::begin(log, decided, beginning, rooms);
         let course = match user {
             None => Course::Unauthenticated,
             Some(_) if has_no_end(self.info) => Course::MayNotEnd,
@@ -104,7 +114,8 @@ impl Arrival<'_> {
 /// The addresses that a request came by: those that proxies name, and that of the connection.
 fn source_ips(request: &Head, peer: Option<IpAddr>) -> Vec<String> {
     let listed = header_of(request, X_FORWARDED_FOR);
-    let mut all: Vec<IpAddr> = listed.split(',').filter_map(|of| of.trim().parse().ok()).collect();
+    let listed = listed.split(',').filter_map(|address| address.trim().parse().ok());
+    let mut all: Vec<IpAddr> = listed.take(SOURCE_IPS_MAX).collect();
     if let Ok(real) = header_of(request, X_REAL_IP).trim().parse::<IpAddr>()
         && !all.contains(&real)
     {
@@ -143,6 +154,7 @@ pub(crate) async fn answered(request: &Head, response: HttpResponse) -> HttpResp
         record.reach(Stage::ResponseStarted).await;
     }
     if *course == Course::Unauthenticated {
+        record.end();
         return response;
     }
     if response.body().size() != BodySize::Stream {

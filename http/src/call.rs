@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use kindom_actor_kit::{Deadline, Flow, Room, Share};
-use kindom_api::{GroupResource, User, Value};
+use kindom_api::{GroupResource, User, Value, json};
+use kindom_audit::Level;
 use kindom_codec::{Format, protobuf};
 use kindom_objects::declared_subresources::{DeclaredSubresource, EndpointServer};
 use kindom_objects::webhook_conversion::Conversions;
@@ -59,10 +60,12 @@ impl Call<'_> {
         }
     }
 
-    /// Adds the patch of the request, as JSON, to its record.
-    pub(crate) fn record_patch(&self, json: &[u8]) {
-        if let Some(record) = self.request.record() {
-            record.request_patch(json);
+    /// Adds the patch of the request to its record. Of one that Go takes for JSON and others do not, nothing is left.
+    pub(crate) fn record_patch(&self, patch: &[u8]) {
+        if let Some(record) = self.request.record().filter(|record| record.level() >= Level::Request)
+            && let Ok(patch) = json::parse(patch)
+        {
+            record.request_body(&patch);
         }
     }
 

@@ -59,6 +59,8 @@ struct Asked {
     info: Result<RequestInfo, RequestError>,
     /// The name of the request.
     audit_id: Option<header::HeaderValue>,
+    /// The time at which it came, in microseconds since the epoch; 0 where nobody wants to know.
+    received_us: u64,
 }
 
 /// The handler of every path.
@@ -96,7 +98,8 @@ async fn respond(
     let query = Query::parse(head.query_string());
     let info = RequestInfo::parse(head.method().as_str(), head.path(), &query);
     let audit_id = access::audit_id(&head, &state.entropy);
-    let asked = Arc::new(Asked { head, query, info, audit_id: audit_id.clone() });
+    let received_us = state.auditing.as_ref().map_or(0, |_| state.clock.wall_us());
+    let asked = Arc::new(Asked { head, query, info, audit_id: audit_id.clone(), received_us });
     let request = &asked.head;
     let mutating = !matches!(request.method().as_str(), "GET" | "HEAD" | "OPTIONS");
     let in_flight = state.metrics.begin(mutating);
@@ -229,7 +232,14 @@ async fn answer(
             Attributes::Path { verb: &method, path: &path }
         }
     };
-    let arrival = Arrival { request, info, attributes, id: asked.audit_id.as_ref(), peer };
+    let arrival = Arrival {
+        request,
+        info,
+        attributes,
+        id: asked.audit_id.as_ref(),
+        peer,
+        received_us: asked.received_us,
+    };
     let found = match authenticate(state, request, peer) {
         Ok(found) => Ok(found),
         // Boxed: the future of every request would have room for it.

@@ -53,24 +53,30 @@ pub(crate) enum Body {
 impl Body {
     /// Adds itself to the record of its request.
     fn recorded(self, record: &Arc<Record>) -> Self {
-        if let Self::Status(status) = &self {
-            record.response_status(&status.to_value());
+        match &self {
+            Self::Status(status) => record.response_status(&status.to_value()),
+            _ => record.forget_response(),
         }
         if !record.wants_response() {
             return self;
         }
         match &self {
-            Self::Status(status) => record.response_piece(&status.to_json()),
+            Self::Status(status) => record.response_json(&status.to_json()),
             Self::Tree(tree) => record.response_object(tree),
-            Self::Json(bytes) => record.response_piece(bytes),
-            Self::Pieces(..) => {}
+            Self::Json(bytes) => record.response_json(bytes),
+            Self::Pieces(..) => record.response_begins(),
         }
-        let Self::Pieces(pieces, turns) = self else { return self };
+        let Self::Pieces(mut pieces, turns) = self else { return self };
         let record = Arc::clone(record);
-        let seen = pieces.inspect(move |piece| {
-            if let Ok(piece) = piece {
-                record.response_piece(piece);
+        let seen = iter::from_fn(move || {
+            let piece = pieces.next();
+            match &piece {
+                Some(Ok(piece)) => record.response_piece(piece),
+                // A failure cuts the answer off.
+                Some(Err(_)) => {}
+                None => record.response_ends(),
             }
+            piece
         });
         Self::Pieces(Box::new(seen), turns)
     }
@@ -143,8 +149,12 @@ impl Reply {
 
     /// Writes it in the format accepted. A body that can't be written so is a failure, and never another answer.
     pub(crate) fn write(mut self, request: &Head, accepted: Accepted) -> Response {
-        if let Some(record) = request.record().filter(|_| self.is_recorded) {
-            self.body = self.body.recorded(record);
+        if let Some(record) = request.record() {
+            match self.is_recorded {
+                true => self.body = self.body.recorded(record),
+                false => record.forget_response(),
+            }
+            record.response_code(self.code);
         }
         let mut builder = start(self.code);
         for (name, value) in self.headers {

@@ -383,7 +383,7 @@ pub struct AskedAdmission {
     pub is_of_collection: bool,
     /// Warnings of webhooks and policies for the client, also where the write fails.
     pub warnings: Arc<Mutex<Vec<String>>>,
-    /// Their annotations go there; `None` if the request is not recorded.
+    /// Takes the annotations of webhooks and policies; `None` if the request is not recorded.
     pub trail: Option<Arc<dyn AuditTrail>>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
 use kindom_actor_kit::Clock;
@@ -60,7 +61,7 @@ impl AuditFlags {
     /// Reads the policy and opens the log; `None` without both.
     ///
     /// # Errors
-    /// The policy cannot be read or is none, or the file cannot be opened.
+    /// The policy cannot be read or is wrong, or the file cannot be opened.
     pub(crate) fn open(&self, clock: &Clock) -> Result<Option<Auditing>, BoxError> {
         let policy = self.audit_policy_file.as_deref().map(policy).transpose()?;
         let (policy, path) = match (policy, &self.audit_log_path) {
@@ -106,9 +107,13 @@ fn policy(file: &Path) -> Result<Policy, BoxError> {
     Ok(Policy::read(&name, &bytes)?)
 }
 
+/// The longest that the end of the server waits for the disk.
+const END: Duration = Duration::from_secs(5);
+
 /// Writes what waits, at the end of the server.
 pub(crate) async fn close(log: Arc<AuditLog>) {
-    if tokio::task::spawn_blocking(move || log.close()).await.is_err() {
+    let closed = tokio::task::spawn_blocking(move || log.close(END)).await;
+    if !closed.is_ok_and(|is_written| is_written) {
         tracing::error!("the audit log was not written to its end");
     }
 }

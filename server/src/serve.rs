@@ -556,9 +556,6 @@ async fn serving(
     let run =
         async move { if in_program { running.run_to_the_last_thread().await } else { running.run().await } };
     let (served, replaced) = tokio::join!(run, stop);
-    if let Some(log) = audit_log {
-        audit::close(log).await;
-    }
     for task in [kept, following, mirroring, registering].into_iter().flatten() {
         task.abort();
     }
@@ -573,7 +570,11 @@ async fn serving(
         leader.resign().await;
     }
     supervisor.stop_all().await;
-    storage.close().await?;
+    let closed = storage.close().await;
+    if let Some(log) = audit_log {
+        audit::close(log).await;
+    }
+    closed?;
     served?;
     // The supervisor of this process is to start another one.
     replaced.map_or(Ok(()), |why| Err(format!("{why}; start again to serve what is there now").into()))

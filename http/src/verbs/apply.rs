@@ -35,7 +35,7 @@ impl Configured {
         let memory = |read: &Result<Configuration, _>| read.as_ref().map_or(0, bytes);
         let configuration = body.read(configuration, memory).await?.map_err(RequestError::from)?;
         if let (Some(record), Ok(value)) = (call.request.record(), &configuration.value) {
-            record.request_patch(&value.to_vec());
+            record.request_body(value);
         }
         Ok(Self { name, query, configuration, body })
     }

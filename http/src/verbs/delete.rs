@@ -26,8 +26,9 @@ use crate::select::select;
 use crate::status::Failure;
 use crate::writing::{carry_out, deletion, failed, respond};
 
-/// The most objects of a collection that are deleted at once.
+/// The most objects of a collection that are deleted at once, and the bytes of them.
 const DELETE_AT_ONCE: usize = 64;
+const DELETED_BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The options of a delete, from the body if there is one, else from the query; and a warning where they leave unsaid what
 /// becomes of the objects that an object owns.
@@ -56,14 +57,21 @@ async fn delete_options(call: &Call<'_>, payload: Received) -> Result<(DeleteOpt
 
 /// Adds the options to the record of the request, with the type that upstream's has for them.
 fn record_options(call: &Call<'_>, mut options: Value) {
-    if call.request.record().is_none() {
-        return;
-    }
+    const FIELDS: [&str; 6] = [
+        "dryRun",
+        "gracePeriodSeconds",
+        "ignoreStoreReadErrorWithClusterBreakingPotential",
+        "orphanDependents",
+        "preconditions",
+        "propagationPolicy",
+    ];
+    let Some(record) = call.request.record() else { return };
     if let Some(options) = options.as_object_mut() {
+        options.retain(|field, _| FIELDS.contains(&field));
         options.insert("apiVersion", "meta.k8s.io/__internal");
         options.insert("kind", "DeleteOptions");
     }
-    call.record_object(&options);
+    record.request_body(&options);
 }
 
 /// The options of a delete with the treatment of what the object owns that is its kind's, if it says none; with none, if nobody
@@ -136,7 +144,10 @@ pub(crate) async fn delete_collection(call: &Call<'_>, payload: Received) -> Res
     if let Some(asked) = &mut options.admission {
         asked.is_of_collection = true;
     }
-    for page in listed.objects.chunks(DELETE_AT_ONCE) {
+    // Webhooks and policies are shown each object, as a tree.
+    let largest = listed.objects.iter().map(|object| object.json().len()).max().unwrap_or_default();
+    let at_once = (DELETED_BYTES_AT_ONCE / largest.max(1)).clamp(1, DELETE_AT_ONCE);
+    for page in listed.objects.chunks(at_once) {
         let deletions =
             page.iter().map(|object| delete_listed(&call.handle, call, object, &query.removal, &options));
         for outcome in futures::future::join_all(deletions).await {

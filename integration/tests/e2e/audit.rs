@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kindom_integration::{Answer, ServerOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 use crate::fair::metric;
@@ -165,10 +166,11 @@ async fn an_answer_waits_for_its_event() {
     server.terminate().await.unwrap();
     let events: Vec<_> = files.events().into_iter().filter(|event| event["auditID"] == *id).collect();
     assert_eq!(stages(&events), ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
-    let before = files.events().len();
+    let before = files.events();
     server.restart().await.unwrap();
     server.client().unwrap().get(&things()).await.unwrap().expect_status(200).unwrap();
-    assert!(files.events().len() > before, "it goes on where it was");
+    let after = files.events();
+    assert!(after.len() > before.len() && after.starts_with(&before), "it goes on where it was");
 }
 
 /// Where events cannot be written, `blocking` counts and goes on, and `blocking-strict` does nothing that is not recorded.
@@ -205,7 +207,7 @@ async fn a_disk_that_hangs_holds_up_nobody_in_a_batch() {
     let files = Files::at(EVERYTHING, &pipe);
     // A pipe that somebody has open, and nobody reads.
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    let server =
+    let mut server =
         files.options(&["--audit-log-mode=batch", "--audit-log-batch-buffer-size=20"]).start().await.unwrap();
     let client = server.client().unwrap();
     register(&client, &crd(GROUP, "things", "Thing", "Namespaced")).await;
@@ -215,7 +217,64 @@ async fn a_disk_that_hangs_holds_up_nobody_in_a_batch() {
         client.get(&format!("{}/large", things())).await.unwrap().expect_status(200).unwrap();
     }
     assert!(metric(&client, "apiserver_audit_error_total{plugin=\"buffered\"}").await >= Some(1));
-    drop((server, reader));
+    // Nor the server's end.
+    server.terminate().await.unwrap();
+    drop(reader);
+}
+
+/// A client that goes away before its answer, or in its middle, takes no event along; and no answer that was cut stands in one.
+#[tokio::test]
+async fn the_end_of_a_request_is_recorded_without_its_client() {
+    let files = Files::new("{level: RequestResponse, omitStages: [RequestReceived]}");
+    let server = files.options(&[]).start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "things", "Thing", "Namespaced")).await;
+    let ended = async |is: &dyn Fn(&Value) -> bool| {
+        let found = async || {
+            files.events().into_iter().find(|event| is(event) && event["stage"] == "ResponseComplete")
+        };
+        eventually("its end is recorded", found).await
+    };
+    // Its name is another's, so it is never established.
+    let mut waits = crd(GROUP, "others", "Thing", "Namespaced");
+    waits["spec"]["names"]["kind"] = json!("Thing");
+    let body = waits.to_string();
+    let mut connection = server.dial().await.unwrap();
+    let head = format!(
+        "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions?waitFor=Established HTTP/1.1\r\nhost: h\r\n\
+         content-type: application/json\r\naudit-id: waits\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/others.{GROUP}");
+    eventually("it is stored", async || (client.get(&path).await.unwrap().status == 200).then_some(())).await;
+    drop(connection);
+    let event = ended(&|event| event["auditID"] == "waits").await;
+    assert_eq!(event["requestObject"]["spec"]["names"]["plural"], "others", "{event:#}");
+    assert_eq!(event["responseStatus"]["message"], "Connection closed early");
+
+    let large =
+        |n: usize| object(GROUP, "Thing", &format!("large-{n}"), json!({"note": "x".repeat(100_000)}));
+    for n in 0..30 {
+        client.post(&things(), &large(n)).await.unwrap().expect_status(201).unwrap();
+    }
+    let head = client.request("HEAD", &things()).header("audit-id", "head").send().await.unwrap();
+    assert_eq!(head.status, 200);
+    let mut connection = server.dial().await.unwrap();
+    let request = format!("GET {} HTTP/1.1\r\nhost: h\r\naudit-id: cut\r\n\r\n", things());
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut beginning = [0; 1000];
+    connection.read_exact(&mut beginning).await.unwrap();
+    drop(connection);
+    for id in ["head", "cut"] {
+        let event = ended(&|event| event["auditID"] == id).await;
+        assert_eq!(event["responseStatus"]["code"], 200, "{id}");
+        assert!(event.get("responseObject").is_none(), "{id}");
+        assert_eq!(event["annotations"]["audit.k8s.io/truncated"], "true", "{id}");
+    }
+    let whole = client.get(&things()).await.unwrap();
+    let event = ended(&|event| event["auditID"] == whole.header("audit-id")).await;
+    assert_eq!(event["responseObject"]["items"].as_array().unwrap().len(), 30);
 }
 
 /// Objects in events count in the memory budget, and are left out where there is no room; one may also bound an event.

@@ -16,6 +16,8 @@ use crate::admission::{AuditTrail, Compiled};
 const FAILURES_MAX: usize = 50;
 /// The bytes of a value that a policy's expression makes.
 const VALUE_BYTES_MAX: usize = 10 << 10;
+/// The bytes of all values of a write.
+const VALUES_BYTES_MAX: usize = 256 << 10;
 
 /// The place of a webhook: among all of its kind, and in the round in which it is asked.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,8 @@ pub(super) struct Findings {
     failures: Vec<String>,
     /// The key and the values of each expression of the policy that judges now.
     values: Vec<(String, Vec<String>)>,
+    /// Of all values so far.
+    bytes: usize,
 }
 
 impl Findings {
@@ -60,9 +64,13 @@ impl Findings {
         }
     }
 
-    /// Notes the value of a policy's expression. The same value by several bindings counts once.
+    /// Notes the value of a policy's expression. The same value by several bindings counts once, and beyond a bound they do not.
     pub(super) fn note_value(&mut self, key: &str, mut value: String) {
         value.truncate(value.floor_char_boundary(VALUE_BYTES_MAX));
+        self.bytes = self.bytes.saturating_add(value.len());
+        if self.bytes > VALUES_BYTES_MAX {
+            return;
+        }
         match self.values.iter_mut().find(|(of, _)| of == key) {
             None => self.values.push((key.to_owned(), vec![value])),
             Some((_, values)) if values.contains(&value) => {}

@@ -3,11 +3,10 @@
 //! The tree keeps everything that the type does not hold, and everything that the hook did not touch, as the client wrote it.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kindom_api::json::{self, ParseError};
 use kindom_api::{Map, Value};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::read::Place;
@@ -32,65 +31,7 @@ fn keeps(place: Place, field: &str) -> bool {
 }
 
 /// The fields of a map, each as its text: most of them are the same before and after, and need not be read.
-#[derive(Default)]
-struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'a> Fields<'a> {
-    /// A field's text, which is likely to be in this place. Of several with the name, the last one counts.
-    fn find(&self, field: &str, likely: usize) -> Option<&'a RawValue> {
-        let found = self.0.get(likely).filter(|(name, _)| name == field);
-        found.or_else(|| self.0.iter().rev().find(|(name, _)| name == field)).map(|(_, text)| *text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(of: D) -> Result<Self, D::Error> {
-        struct Map;
-
-        impl<'de> Visitor<'de> for Map {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(8);
-                while let Some((Name(name), text)) = map.next_entry()? {
-                    fields.push((name, text));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        of.deserialize_map(Map)
-    }
-}
-
-/// A field's name, which is no copy unless its text has escapes (serde copies every `Cow` that is a key).
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(of: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-        of.deserialize_str(Text)
-    }
-}
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// Makes the same changes to `object` that lead from `before` to `after`, which are two texts of a value. A list that changed is taken over
 /// as a whole. A `null` counts as a field that is not there, as the value of an absent `Option` is written.
@@ -99,54 +40,41 @@ impl<'de> Deserialize<'de> for Name<'de> {
 /// One of the three is no map, or a value in it nests too deep. The object is changed in part then.
 pub(super) fn carry_over(object: &mut Value, before: &[u8], after: &[u8]) -> Result<(), BoxError> {
     let map = object.as_object_mut().ok_or("the object is no map")?;
-    carry(map, &serde_json::from_slice(before)?, &serde_json::from_slice(after)?, Place::Root)
+    carry(map, serde_json::from_slice(before)?, serde_json::from_slice(after)?, Place::Root)
 }
 
-fn carry(map: &mut Map, before: &Fields<'_>, after: &Fields<'_>, place: Place) -> Result<(), BoxError> {
-    // A type writes its fields in one order, so that both have most of them in the same places.
-    for (at, (field, _)) in after.0.iter().enumerate() {
-        carry_field(map, field, before.find(field, at), after.find(field, at), place)?;
-    }
-    for (at, (field, _)) in before.0.iter().enumerate() {
-        if after.find(field, at).is_none() {
-            carry_field(map, field, before.find(field, at), None, place)?;
+fn carry(map: &mut Map, before: Fields<'_>, after: Fields<'_>, place: Place) -> Result<(), BoxError> {
+    let names: BTreeSet<&Cow<'_, str>> = before.keys().chain(after.keys()).collect();
+    for field in names.into_iter().filter(|field| !keeps(place, field)) {
+        let (old, new, inside) = (text_of(&before, field), text_of(&after, field), place.inside(field));
+        if old.map(RawValue::get) == new.map(RawValue::get) {
+            continue;
         }
-    }
-    Ok(())
-}
-
-fn carry_field(
-    map: &mut Map,
-    field: &str,
-    old: Option<&RawValue>,
-    new: Option<&RawValue>,
-    place: Place,
-) -> Result<(), BoxError> {
-    if keeps(place, field) || old.map(RawValue::get) == new.map(RawValue::get) {
-        return Ok(());
-    }
-    let [old, new] = [old, new].map(|text| text.filter(|text| text.get() != "null"));
-    let inside = place.inside(field);
-    let maps = |text: Option<&RawValue>| text.is_some_and(is_map);
-    match (map.get_mut(field), old, new) {
-        (_, None, None) => {}
-        // It is always there, in the tree.
-        (Some(Value::Object(metadata)), old, new) if inside == Place::Metadata => {
-            carry(metadata, &fields(old)?, &fields(new)?, inside)?;
-        }
-        (Some(Value::Object(inner)), old, new) if maps(old) && maps(new) => {
-            carry(inner, &fields(old)?, &fields(new)?, inside)?;
-        }
-        (_, _, None) => drop(map.remove(field)),
-        // The fields of its maps may only have come in another order.
-        (_, old, Some(new)) => {
-            let new = read(new)?;
-            if old.map(read).transpose()?.as_ref() != Some(&new) {
-                map.insert(field, new);
+        let maps = |text: Option<&RawValue>| text.is_some_and(is_map);
+        match (map.get_mut(field), old, new) {
+            // It is always there, in the tree.
+            (Some(Value::Object(metadata)), old, new) if inside == Place::Metadata => {
+                carry(metadata, fields(old)?, fields(new)?, inside)?;
+            }
+            (Some(Value::Object(inner)), old, new) if maps(old) && maps(new) => {
+                carry(inner, fields(old)?, fields(new)?, inside)?;
+            }
+            (_, _, None) => drop(map.remove(field)),
+            // The fields of its maps may only have come in another order.
+            (_, old, Some(new)) => {
+                let new = read(new)?;
+                if old.map(read).transpose()?.as_ref() != Some(&new) {
+                    map.insert(field.as_ref(), new);
+                }
             }
         }
     }
     Ok(())
+}
+
+/// The text of a field that is there.
+fn text_of<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
+    fields.get(field).copied().filter(|text| text.get() != "null")
 }
 
 fn is_map(text: &RawValue) -> bool {
@@ -155,7 +83,7 @@ fn is_map(text: &RawValue) -> bool {
 
 /// The fields of a map's text; none where there is none.
 fn fields(text: Option<&RawValue>) -> Result<Fields<'_>, serde_json::Error> {
-    text.map_or_else(|| Ok(Fields::default()), |text| serde_json::from_str(text.get()))
+    text.map_or_else(|| Ok(Fields::new()), |text| serde_json::from_str(text.get()))
 }
 
 /// The value of a text, without the fields of maps that are `null`. It may nest as deep as an object may.
