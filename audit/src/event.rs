@@ -249,8 +249,8 @@ impl Event {
             line.put("impersonatedUser", &shown(user));
         }
         if !self.constraint.is_empty() {
-            let of = AuthenticationMetadata { impersonation_constraint: &self.constraint };
-            line.put("authenticationMetadata", &of);
+            let metadata = AuthenticationMetadata { impersonation_constraint: &self.constraint };
+            line.put("authenticationMetadata", &metadata);
         }
         if !self.source_ips.is_empty() {
             line.put("sourceIPs", &self.source_ips);

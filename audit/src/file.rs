@@ -230,7 +230,7 @@ fn tidy(options: &FileOptions, now: i64) {
 
 /// The name of a log without its ending, and the ending.
 fn parts(path: &Path) -> (String, String) {
-    let part = |of: Option<&std::ffi::OsStr>| of.unwrap_or_default().to_string_lossy().into_owned();
+    let part = |name: Option<&std::ffi::OsStr>| name.unwrap_or_default().to_string_lossy().into_owned();
     let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
     (part(path.file_stem()), end)
 }
@@ -257,9 +257,9 @@ fn backups(path: &Path) -> io::Result<Vec<(i64, PathBuf)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let of = name.strip_suffix(ZIPPED).unwrap_or(&name);
-        let at =
-            of.strip_prefix(&stem).and_then(|of| of.strip_prefix('-')).and_then(|of| of.strip_suffix(&end));
+        let plain = name.strip_suffix(ZIPPED).unwrap_or(&name);
+        let rest = plain.strip_prefix(&stem).and_then(|rest| rest.strip_prefix('-'));
+        let at = rest.and_then(|rest| rest.strip_suffix(&end));
         if let Some(ms) = at.and_then(moment) {
             found.push((ms, entry.path()));
         }

@@ -79,14 +79,17 @@ impl Counts {
 
     /// The requests of each level.
     pub fn levels(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Level::ALL.into_iter().map(Level::name).zip(self.levels.iter().map(|of| of.load(Ordering::Relaxed)))
+        Level::ALL
+            .into_iter()
+            .map(Level::name)
+            .zip(self.levels.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// The events that each part lost.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ["log", "buffered", "truncate"]
             .into_iter()
-            .zip(self.failures.iter().map(|of| of.load(Ordering::Relaxed)))
+            .zip(self.failures.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn count_event(&self) {
@@ -98,20 +101,20 @@ impl Counts {
     }
 
     pub(crate) fn count_level(&self, level: Level) {
-        let place = Level::ALL.iter().position(|of| *of == level);
-        if let Some(of) = place.and_then(|place| self.levels.get(place)) {
-            of.fetch_add(1, Ordering::Relaxed);
+        let place = Level::ALL.iter().position(|known| *known == level);
+        if let Some(count) = place.and_then(|place| self.levels.get(place)) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn count_failure(&self, of: Failing, events: u64) {
-        let place = match of {
+    pub(crate) fn count_failure(&self, failing: Failing, events: u64) {
+        let place = match failing {
             Failing::Log => 0,
             Failing::Buffered => 1,
             Failing::Truncate => 2,
         };
-        if let Some(of) = self.failures.get(place) {
-            of.fetch_add(events, Ordering::Relaxed);
+        if let Some(count) = self.failures.get(place) {
+            count.fetch_add(events, Ordering::Relaxed);
         }
     }
 }

@@ -75,7 +75,7 @@ struct Rule {
 }
 
 fn bit(stage: Stage) -> u8 {
-    1 << Stage::ALL.iter().position(|of| *of == stage).unwrap_or_default()
+    1 << Stage::ALL.iter().position(|known| *known == stage).unwrap_or_default()
 }
 
 fn bits(stages: &[String]) -> u8 {
@@ -84,8 +84,8 @@ fn bits(stages: &[String]) -> u8 {
 }
 
 /// A field that is null is as one that is not there.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(of: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(of)?.unwrap_or_default())
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_default())
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -251,18 +251,18 @@ fn validate(policy: &SentPolicy) -> ErrorList {
             }
         }
         let of_resources = at.child("resources");
-        for of in &rule.resources {
-            if !of.group.is_empty() && of.group != "*" {
-                let wrong = name_is_dns_subdomain(&of.group, false);
+        for named in &rule.resources {
+            if !named.group.is_empty() && named.group != "*" {
+                let wrong = name_is_dns_subdomain(&named.group, false);
                 if !wrong.is_empty() {
                     let at = of_resources.child("group");
-                    errors.push(Error::invalid(&at, of.group.as_str(), wrong.join(",")));
+                    errors.push(Error::invalid(&at, named.group.as_str(), wrong.join(",")));
                 }
             }
-            if !of.resource_names.is_empty() && of.resources.is_empty() {
+            if !named.resource_names.is_empty() && named.resources.is_empty() {
                 let why = "using resourceNames requires at least one resource";
                 let at = of_resources.child("resourceNames");
-                errors.push(Error::invalid(&at, texts(&of.resource_names), why));
+                errors.push(Error::invalid(&at, texts(&named.resource_names), why));
             }
         }
         validate_stages(&rule.omit_stages, &at.child("omitStages"), &mut errors);
@@ -275,8 +275,8 @@ fn validate(policy: &SentPolicy) -> ErrorList {
     errors
 }
 
-fn texts(of: &[String]) -> Value {
-    Value::from(of.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>())
+fn texts(all: &[String]) -> Value {
+    Value::from(all.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>())
 }
 
 fn validate_stages(stages: &[String], at: &Path, errors: &mut ErrorList) {
@@ -288,7 +288,7 @@ fn validate_stages(stages: &[String], at: &Path, errors: &mut ErrorList) {
 }
 
 fn has(all: &[String], one: &str) -> bool {
-    all.iter().any(|of| of == one)
+    all.iter().any(|text| text == one)
 }
 
 impl SentRule {
@@ -309,7 +309,7 @@ impl SentRule {
         }
         match subject.place {
             _ if self.paths.is_empty() => true,
-            Place::Path(path) => self.paths.iter().any(|of| names_path(of, path)),
+            Place::Path(path) => self.paths.iter().any(|pattern| names_path(pattern, path)),
             Place::Resource { .. } => false,
         }
     }
@@ -319,28 +319,31 @@ impl SentRule {
         if !self.namespaces.is_empty() && !has(&self.namespaces, namespace) {
             return false;
         }
-        let is_named = |of: &str| {
-            let own = match of.strip_prefix(resource) {
+        let is_named = |pattern: &str| {
+            let own = match pattern.strip_prefix(resource) {
                 Some("") => subresource.is_empty(),
                 Some("/*") => true,
                 Some(below) => !subresource.is_empty() && below.strip_prefix('/') == Some(subresource),
                 None => false,
             };
-            own || of == "*" || !subresource.is_empty() && of.strip_prefix("*/") == Some(subresource)
+            own || pattern == "*"
+                || !subresource.is_empty() && pattern.strip_prefix("*/") == Some(subresource)
         };
-        let in_group = |of: &&GroupResources| of.group == group || of.group == "*";
+        let in_group = |named: &&GroupResources| named.group == group || named.group == "*";
         self.resources.is_empty()
-            || self.resources.iter().filter(in_group).any(|of| {
-                of.resources.is_empty()
-                    || (of.resource_names.is_empty() || has(&of.resource_names, name))
-                        && of.resources.iter().any(|of| is_named(of))
+            || self.resources.iter().filter(in_group).any(|named| {
+                named.resources.is_empty()
+                    || (named.resource_names.is_empty() || has(&named.resource_names, name))
+                        && named.resources.iter().any(|pattern| is_named(pattern))
             })
     }
 }
 
 /// `pathMatches`
-fn names_path(of: &str, path: &str) -> bool {
-    of == "*" || of == path || of.ends_with('*') && path.starts_with(of.trim_end_matches('*'))
+fn names_path(pattern: &str, path: &str) -> bool {
+    pattern == "*"
+        || pattern == path
+        || pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*'))
 }
 
 #[cfg(test)]
@@ -426,7 +429,7 @@ mod tests {
         let decide = |verb| policy.decide(&Subject { user: None, verb, place: Place::Path("/") });
         let got = decide("get");
         assert_eq!((got.level, got.omits_managed_fields), (Level::Request, false));
-        let omitted = |of: Decided| Stage::ALL.map(|stage| of.omits(stage));
+        let omitted = |decided: Decided| Stage::ALL.map(|stage| decided.omits(stage));
         assert_eq!(omitted(got), [true, false, false, true]);
         let listed = decide("list");
         assert_eq!((listed.level, listed.omits_managed_fields), (Level::RequestResponse, true));

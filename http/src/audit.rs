@@ -84,13 +84,13 @@ impl Arrival<'_> {
             uri: request.uri().path_and_query().map(|uri| uri.as_str().to_owned()).unwrap_or_default(),
             verb,
             user: user.cloned(),
-            source_ips: source_ips(request, self.peer.and_then(Peer::address).map(|of| of.ip())),
+            source_ips: source_ips(request, self.peer.and_then(Peer::address).map(|address| address.ip())),
             user_agent: &String::from_utf8_lossy(agent),
             object,
             received_us: self.received_us,
         };
-        let share = |of: fn(&Peer) -> &Arc<AtomicU64>| {
-            self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(of(peer))))
+        let share = |held: fn(&Peer) -> &Arc<AtomicU64>| {
+            self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(held(peer))))
         };
         let rooms = Rooms {
             request: Room { budget: Arc::clone(&state.bounds.budget), share: share(Peer::held) },

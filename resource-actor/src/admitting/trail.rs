@@ -71,7 +71,7 @@ impl Findings {
         if self.bytes > VALUES_BYTES_MAX {
             return;
         }
-        match self.values.iter_mut().find(|(of, _)| of == key) {
+        match self.values.iter_mut().find(|(known, _)| known == key) {
             None => self.values.push((key.to_owned(), vec![value])),
             Some((_, values)) if values.contains(&value) => {}
             Some((_, values)) => values.push(value),
@@ -101,7 +101,7 @@ impl Admitting<'_> {
         hook: &Hook,
         is_again: bool,
     ) -> HookTurn {
-        let place = || hooks?.hooks().position(|of| std::ptr::eq(of, hook));
+        let place = || hooks?.hooks().position(|known| std::ptr::eq(known, hook));
         let index = self.trail().and_then(|_| place()).unwrap_or_default();
         HookTurn { round: usize::from(is_again), index }
     }
