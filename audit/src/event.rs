@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The first field of a line.
 const FIRST: &str = "kind";
-/// Says that objects were left out of an event for their size.
+/// Says that something was left out of an event: for its size, for want of room, or as it was cut off.
 const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 /// The amount of information in an event.
@@ -178,19 +178,31 @@ pub(crate) struct Line {
     before: Vec<u8>,
     objects: [Option<Arc<Kept>>; 2],
     behind: Vec<u8>,
+    annotations: BTreeMap<String, String>,
 }
 
 impl Line {
-    /// About its length.
+    /// Its length, with the managedFields that it loses, and without the names of its last fields.
     pub(crate) fn bytes(&self) -> usize {
         let objects = self.objects.iter().flatten().map(|kept| kept.json.len());
-        self.before.len() + objects.sum::<usize>() + self.behind.len()
+        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len() + 6);
+        self.before.len() + objects.sum::<usize>() + self.behind.len() + annotations.sum::<usize>()
+    }
+
+    /// Leaves its objects out. Returns false if it has none.
+    pub(crate) fn strip(&mut self) -> bool {
+        let has_some = self.objects.iter().any(Option::is_some);
+        if has_some {
+            self.objects = [None, None];
+            self.annotations.insert(TRUNCATED.to_owned(), "true".to_owned());
+        }
+        has_some
     }
 
     /// The whole line.
     pub(crate) fn into_whole(self) -> Vec<u8> {
         let bytes = self.bytes();
-        let Self { before, objects, behind } = self;
+        let Self { before, objects, behind, annotations } = self;
         let mut whole = Fields(before);
         whole.0.reserve(bytes);
         for (name, kept) in ["requestObject", "responseObject"].into_iter().zip(objects) {
@@ -206,6 +218,10 @@ impl Line {
             }
         }
         whole.0.extend(behind);
+        if !annotations.is_empty() {
+            whole.put("annotations", &annotations);
+        }
+        whole.0.extend_from_slice(b"}\n");
         whole.0
     }
 }
@@ -269,16 +285,12 @@ impl Event {
         line.put("requestReceivedTimestamp", &received);
         let reached = if stage == Stage::RequestReceived { received } else { now.text() };
         line.put("stageTimestamp", &reached);
-        let mut annotations: Vec<(&str, &str)> =
-            self.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let mut annotations = self.annotations.clone();
         if self.lacks_part || self.lacks_response {
-            annotations.push((TRUNCATED, "true"));
+            annotations.insert(TRUNCATED.to_owned(), "true".to_owned());
         }
-        if !annotations.is_empty() {
-            line.put("annotations", &annotations.into_iter().collect::<BTreeMap<_, _>>());
-        }
-        line.0.extend_from_slice(b"}\n");
-        Line { before, objects: [self.request.clone(), self.response.clone()], behind: line.0 }
+        let objects = [self.request.clone(), self.response.clone()];
+        Line { before, objects, behind: line.0, annotations }
     }
 }
 

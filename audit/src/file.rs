@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -49,7 +49,7 @@ pub(crate) enum Open {
 impl Open {
     /// # Errors
     /// The file cannot be opened, or made.
-    pub(crate) fn of(sink: &Sink, clock: Clock) -> io::Result<Self> {
+    pub(crate) fn new(sink: &Sink, clock: Clock) -> io::Result<Self> {
         match sink {
             Sink::Output => Ok(Self::Output),
             Sink::File(options) => LogFile::open(options.clone(), clock).map(Self::File),
@@ -74,6 +74,8 @@ impl Open {
 struct Writing {
     file: File,
     length: u64,
+    is_regular: bool,
+    mode: u32,
     /// Half a line is at its end, which could not be taken back.
     is_torn: bool,
 }
@@ -84,6 +86,8 @@ pub(crate) struct LogFile {
     clock: Clock,
     /// None if it has to be opened, or opened again.
     writing: Option<Writing>,
+    /// The file could not be renamed, and is written on.
+    stays: bool,
     /// Compresses and removes old files meanwhile.
     tidying: Option<JoinHandle<()>>,
 }
@@ -94,7 +98,7 @@ impl LogFile {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let writing = Some(Writing::open(&options.path)?);
-        let mut log = Self { options, clock, writing, tidying: None };
+        let mut log = Self { options, clock, writing, stays: false, tidying: None };
         log.tidy();
         Ok(log)
     }
@@ -105,14 +109,13 @@ impl LogFile {
         let (mut together, mut written) = (Vec::new(), 0);
         for (place, line) in lines.iter().enumerate() {
             let length = self.writing.as_ref().map_or(0, |file| file.length) + together.len() as u64;
-            if most > 0 && length > 0 && length + line.len() as u64 > most {
+            let turns = self.writing.as_ref().is_none_or(|file| file.is_regular);
+            if most > 0 && turns && length > 0 && length + line.len() as u64 > most {
                 if let Err(error) = self.append(&together) {
                     return (written, Err(error));
                 }
                 (written, together) = (place, Vec::new());
-                if let Err(error) = self.turn_over() {
-                    return (written, Err(error));
-                }
+                self.turn_over();
             }
             together.extend_from_slice(line);
         }
@@ -133,19 +136,30 @@ impl LogFile {
         writing.append(bytes)
     }
 
-    /// Renames the file, and begins another. One that somebody has moved away is not missed.
-    fn turn_over(&mut self) -> io::Result<()> {
+    /// Renames the file, and begins another. One that somebody has moved away is not missed, and one that cannot be renamed is written
+    /// on.
+    fn turn_over(&mut self) {
         let now = now(&self.clock);
         let is_free = |name: &PathBuf| !name.exists() && !zipped(name).exists();
         let old = (now..).map(|at| backup(&self.options.path, at)).find(is_free);
         match fs::rename(&self.options.path, old.unwrap_or_else(|| backup(&self.options.path, now))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                if !std::mem::replace(&mut self.stays, true) {
+                    tracing::warn!(%error, "the audit log cannot be renamed, and is written on");
+                }
+                return;
+            }
+            Ok(()) | Err(_) => self.stays = false,
         }
-        // It is opened by the next line, also if it cannot be opened now.
-        self.writing = None;
+        let mode = self.writing.as_ref().map(|file| file.mode);
+        // If it cannot be opened now, the next line tries again.
+        self.writing = Writing::open(&self.options.path).ok();
+        if let (Some(file), Some(mode)) = (&mut self.writing, mode)
+            && file.file.set_permissions(fs::Permissions::from_mode(mode)).is_ok()
+        {
+            file.mode = mode;
+        }
         self.tidy();
-        Ok(())
     }
 
     /// Compresses and removes old files, in a thread of its own, unless one is at it.
@@ -169,7 +183,8 @@ impl Writing {
         let length = if metadata.is_file() { metadata.len() } else { 0 };
         // A server that was killed may have left half a line.
         let is_torn = length > 0 && !ends_with_line(path, length).unwrap_or(true);
-        Ok(Self { file, length, is_torn })
+        let mode = metadata.permissions().mode() & 0o777;
+        Ok(Self { file, length, is_regular: metadata.is_file(), mode, is_torn })
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -178,8 +193,10 @@ impl Writing {
             (self.is_torn, self.length) = (false, self.length + 1);
         }
         if let Err(error) = self.file.write_all(bytes) {
-            // Of a part that was written, nothing may stay.
-            self.is_torn = self.file.set_len(self.length).is_err();
+            // Of a part that was written, nothing may stay. Where somebody else has cut or written the file, it is left as it is.
+            let now = self.file.metadata().map_or(0, |metadata| metadata.len());
+            let is_ours = (self.length..=self.length + bytes.len() as u64).contains(&now);
+            self.is_torn = self.is_regular && !(is_ours && self.file.set_len(self.length).is_ok());
             return Err(error);
         }
         self.length += bytes.len() as u64;
@@ -214,6 +231,8 @@ fn tidy(options: &FileOptions, now: i64) {
     moments.dedup();
     let (age_max, backups_max) = (i64::from(options.age_max), options.backups_max);
     for (at, path) in old {
+        // A server that was killed may have left it.
+        drop(fs::remove_file(partial(&path)));
         let is_too_old = age_max > 0 && now.saturating_sub(at) / 1000 > age_max * DAY_SECONDS;
         let place = moments.iter().position(|moment| *moment == at).unwrap_or_default();
         let is_zipped = path.as_os_str().as_encoded_bytes().ends_with(ZIPPED.as_bytes());
@@ -276,13 +295,29 @@ fn moment(text: &str) -> Option<i64> {
     ms.map(|ms: i64| seconds * 1000 + ms)
 }
 
+/// The file that is compressed until it is whole.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
 fn zip(path: &Path) -> io::Result<()> {
-    let partial = zipped(&path.with_extension("partial"));
-    let made = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
+    let partial = partial(path);
+    let zipped = zip_to(path, &partial);
+    if zipped.is_err() {
+        drop(fs::remove_file(&partial));
+    }
+    zipped
+}
+
+fn zip_to(path: &Path, partial: &Path) -> io::Result<()> {
+    let mut plain = File::open(path)?;
+    let made = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(partial)?;
     let mut encoder = GzEncoder::new(made, Compression::default());
-    io::copy(&mut File::open(path)?, &mut encoder)?;
+    io::copy(&mut plain, &mut encoder)?;
     encoder.finish()?.sync_all()?;
-    fs::rename(&partial, zipped(path))?;
+    fs::rename(partial, zipped(path))?;
     fs::remove_file(path)
 }
 
@@ -371,12 +406,12 @@ mod tests {
         fs::remove_file(&options.path).unwrap();
         write(&mut file, &[line(b'b'), line(b'c')]);
         assert_eq!(fs::read(&options.path).unwrap(), line(b'c'));
-        // And where there can be none, lines are lost, until there can.
+        // And where there can be none, until there can.
         let parent = options.path.parent().unwrap();
         fs::remove_dir_all(parent).unwrap();
         fs::write(parent, "no folder").unwrap();
-        let (written, outcome) = file.write(&[line(b'd'), line(b'e'), line(b'f')]);
-        assert_eq!((written, outcome.is_err()), (0, true));
+        // The file that is open is written on.
+        write(&mut file, &[line(b'd'), line(b'e'), line(b'f')]);
         fs::remove_file(parent).unwrap();
         fs::create_dir(parent).unwrap();
         write(&mut file, &[line(b'g')]);

@@ -9,7 +9,7 @@
 //! - In the modes `blocking` and `blocking-strict` a stage is over once its line is written, but for the end of an answer in pieces.
 //!   In mode `batch` nobody waits. A line for which there is no room is lost and counted.
 //! - Objects in records have a bounded memory. One for which there is no room is left out, and the event says so.
-//! - A record has its last line, whoever drops it.
+//! - A record is handed to the log at its end, also if it is only dropped.
 //!
 //! **Sources:** apiserver `pkg/apis/audit`, `pkg/audit`, `plugin/pkg/audit/{log,buffered,truncate}`, `pkg/server/options/audit.go`
 //! (1.37); the names of old files are those of lumberjack 2.2.

@@ -15,7 +15,7 @@ use crate::event::{Level, Line};
 use crate::file::{Open, Sink};
 use crate::policy::Decided;
 
-/// The bytes of the lines that wait. Beyond that they are lost.
+/// The bytes of the lines that wait. Beyond half of that a line loses its objects, and beyond that it is lost.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// The bytes of lines that are written together.
 const TOGETHER_BYTES: usize = 1 << 20;
@@ -163,11 +163,11 @@ impl AuditLog {
     /// # Errors
     /// The file cannot be opened or made, or there can be no thread.
     pub fn open(settings: &Settings, clock: Clock) -> io::Result<Arc<Self>> {
-        let open = Open::of(&settings.sink, clock.clone())?;
+        let open = Open::new(&settings.sink, clock.clone())?;
         let (queue, counts) = (Arc::new(Queue::default()), Arc::new(Counts::default()));
         let (of_thread, counted) = (Arc::clone(&queue), Arc::clone(&counts));
         std::thread::Builder::new().name("audit-log".to_owned()).spawn(move || {
-            let _leaving = Leaving(&of_thread);
+            let _leaving = Leaving(&of_thread, &counted);
             write_all(&of_thread, open, &counted);
         })?;
         let (mode, event_bytes_max) = (settings.mode, settings.event_bytes_max);
@@ -227,13 +227,16 @@ impl AuditLog {
         self.push(Queued { line, waiter: None })
     }
 
-    fn push(&self, queued: Queued) -> bool {
+    fn push(&self, mut queued: Queued) -> bool {
         let (most, failing) = match self.mode {
             Mode::Batch(most) => (most, Failing::Buffered),
             Mode::Blocking | Mode::BlockingStrict => (usize::MAX, Failing::Log),
         };
         let mut waiting = self.queue.waiting.lock();
-        let bytes = waiting.bytes.saturating_add(queued.line.bytes());
+        let mut bytes = waiting.bytes.saturating_add(queued.line.bytes());
+        if bytes > QUEUE_BYTES_MAX / 2 && queued.line.strip() {
+            bytes = waiting.bytes.saturating_add(queued.line.bytes());
+        }
         if waiting.is_ended || waiting.lines.len() >= most || bytes > QUEUE_BYTES_MAX {
             drop(waiting);
             self.counts.count_failure(failing, 1);
@@ -266,13 +269,17 @@ impl Drop for AuditLog {
 }
 
 /// Says that the thread is gone, also if it has panicked: nobody waits for it then.
-struct Leaving<'a>(&'a Queue);
+struct Leaving<'a>(&'a Queue, &'a Counts);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut waiting = self.0.waiting.lock();
         (waiting.is_ended, waiting.is_gone, waiting.bytes) = (true, true, 0);
-        waiting.lines.clear();
+        if !waiting.lines.is_empty() {
+            tracing::error!("the thread of the audit log has ended: events are lost");
+            self.1.count_failure(Failing::Log, waiting.lines.len() as u64);
+            waiting.lines.clear();
+        }
         self.0.gone.notify_all();
     }
 }
@@ -317,9 +324,9 @@ fn write_all(queue: &Queue, mut open: Open, counts: &Counts) {
         }
         fails = outcome.is_err();
         for (place, waiter) in waiters.into_iter().enumerate() {
-            if let Some((tell, _)) = waiter {
+            if let Some((answer, _)) = waiter {
                 // Nobody may wait any more.
-                let _ = tell.send(place < written);
+                let _ = answer.send(place < written);
             }
         }
     }

@@ -354,7 +354,7 @@ mod tests {
         Policy::read("policy.yaml", text.as_bytes())
     }
 
-    fn of(rules: &str) -> Policy {
+    fn policy(rules: &str) -> Policy {
         read(&format!("{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: {rules}}}")).unwrap()
     }
 
@@ -406,7 +406,7 @@ mod tests {
             ("nonResourceURLs: [/healthz*]", [false, false, true]),
             ("nonResourceURLs: [/healthz]", [false, false, false]),
         ] {
-            let policy = of(&format!("[{{level: Metadata, {rule}}}]"));
+            let policy = policy(&format!("[{{level: Metadata, {rule}}}]"));
             let named = [pod, log, path].map(|place| level(&policy, place) == Level::Metadata);
             assert_eq!(named, names, "{rule}");
         }
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn nobody_is_no_user_of_a_rule() {
         let policy =
-            of("[{level: Metadata, users: ['']}, {level: Metadata, userGroups: [x]}, {level: Request}]");
+            policy("[{level: Metadata, users: ['']}, {level: Metadata, userGroups: [x]}, {level: Request}]");
         let subject = Subject { user: None, verb: "get", place: Place::Path("/") };
         assert_eq!(policy.decide(&subject).level, Level::Request);
     }
@@ -485,7 +485,7 @@ mod tests {
         unknown(&tree, &Path::root(), &FIELDS, &mut found);
         found.sort();
         assert_eq!(found, ["rules[0].more", "rules[0].resources[0].grup", "rulez"]);
-        assert_eq!(level(&of("[{level: Metadata, none: 1}]"), Place::Path("/")), Level::Metadata);
+        assert_eq!(level(&policy("[{level: Metadata, none: 1}]"), Place::Path("/")), Level::Metadata);
     }
 
     proptest::proptest! {

@@ -14,9 +14,11 @@ use crate::policy::Decided;
 
 /// The bytes of a user agent that are recorded.
 const AGENT_BYTES_MAX: usize = 1024;
+/// The bytes of an object that is recorded: one thread writes all, and may have to read it.
+const OBJECT_BYTES_MAX: usize = 8 << 20;
 /// The bytes of a path and query that are recorded.
 const URI_BYTES_MAX: usize = 16 << 10;
-/// The annotations of an event, and the bytes of them: more come from nobody who means well.
+/// The annotations of an event, and the bytes of them: webhooks choose them.
 const ANNOTATIONS_MAX: usize = 256;
 const ANNOTATION_BYTES_MAX: usize = 1 << 20;
 
@@ -248,8 +250,8 @@ impl Record {
         let mut growing = self.growing.lock();
         if let Some((whole, held)) = &mut *growing {
             match held.grow(json.len()) {
-                Ok(()) => whole.extend_from_slice(json),
-                Err(_) => *growing = None,
+                Ok(()) if whole.len() + json.len() <= OBJECT_BYTES_MAX => whole.extend_from_slice(json),
+                Ok(()) | Err(_) => *growing = None,
             }
         }
     }
@@ -347,6 +349,9 @@ struct TooLarge;
 
 /// An object, if there is room for it.
 fn kept(json: Vec<u8>, room: &Room) -> Option<Arc<Kept>> {
+    if json.len() > OBJECT_BYTES_MAX {
+        return None;
+    }
     let mut held = room.begin();
     held.grow(json.len()).ok()?;
     Some(Arc::new(Kept { json, is_managed: false, _held: held }))

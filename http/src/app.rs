@@ -21,7 +21,7 @@ use crate::snapshot::{Sender, Snapshots};
 use crate::state::{Bounds, State};
 use crate::tagged::Documents;
 
-/// The share of the memory for requests that the records of an audit log have.
+/// The share of the memory for requests that the records of an audit log have, for the objects of requests and of answers each.
 const RECORDS_SHARE: u64 = 8;
 
 /// The settings and dependencies of the server.
@@ -106,11 +106,13 @@ impl App {
             metrics.add_audit(Arc::clone(log));
         }
         let of_records = config.auditing.as_ref().map_or(0, |_| config.memory_budget_bytes / RECORDS_SHARE);
-        let (budget, records) =
-            (Budget::new(config.memory_budget_bytes.saturating_sub(of_records)), Budget::new(of_records));
-        metrics.add_load([Arc::clone(&budget), Arc::clone(&records)], config.processors.clone());
+        let budget = Budget::new(config.memory_budget_bytes.saturating_sub(2 * of_records));
+        let [recorded_requests, recorded_answers] = [(); 2].map(|()| Budget::new(of_records));
+        let budgets = [&budget, &recorded_requests, &recorded_answers].map(Arc::clone);
+        metrics.add_load(budgets, config.processors.clone());
         let in_flight = InFlight::new(config.in_flight_max);
-        let bounds = Bounds { processors: config.processors, in_flight, budget, records };
+        let processors = config.processors;
+        let bounds = Bounds { processors, in_flight, budget, recorded_requests, recorded_answers };
         let mut state = State::new(
             config.registry,
             config.namespaces,

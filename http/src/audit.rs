@@ -93,8 +93,14 @@ impl Arrival<'_> {
             self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(held(peer))))
         };
         let rooms = Rooms {
-            request: Room { budget: Arc::clone(&state.bounds.budget), share: share(Peer::held) },
-            response: Room { budget: Arc::clone(&state.bounds.records), share: share(Peer::recorded) },
+            request: Room {
+                budget: Arc::clone(&state.bounds.recorded_requests),
+                share: share(Peer::recorded_requests),
+            },
+            response: Room {
+                budget: Arc::clone(&state.bounds.recorded_answers),
+                share: share(Peer::recorded_answers),
+            },
         };
         let record = Record::begin(log, decided, beginning, rooms);
         let course = match user {
@@ -150,11 +156,13 @@ pub(crate) fn decided(record: &Record, decided: &Result<Option<Arc<str>>, Failur
 pub(crate) async fn answered(request: &Head, response: HttpResponse) -> HttpResponse {
     let Some(Audit { record, course }) = request.audit() else { return response };
     record.response_code(response.status().as_u16());
+    if *course == Course::Unauthenticated {
+        record.end();
+    }
     if *course != Course::Ends {
         record.reach(Stage::ResponseStarted).await;
     }
     if *course == Course::Unauthenticated {
-        record.end();
         return response;
     }
     if response.body().size() != BodySize::Stream {

@@ -454,7 +454,7 @@ impl Metrics {
     }
 
     /// Adds what requests hold and wait for.
-    pub(crate) fn add_load(&mut self, budgets: [Arc<Budget>; 2], processors: Processors) {
+    pub(crate) fn add_load(&mut self, budgets: [Arc<Budget>; 3], processors: Processors) {
         self.registry.register_collector(Box::new(Load(budgets, processors)));
     }
 
@@ -595,7 +595,7 @@ impl Collector for StoreState {
 }
 
 /// What requests hold and wait for.
-struct Load([Arc<Budget>; 2], Processors);
+struct Load([Arc<Budget>; 3], Processors);
 
 impl Load {
     fn held(&self) -> u64 {

@@ -338,7 +338,13 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
         Failure::Warned(failure, warnings) => (*failure, warnings),
         failure => (failure, Vec::new()),
     };
-    match failure.answer() {
+    let answer = failure.answer();
+    if let (Some(record), Answer::PageNotFound | Answer::TooManyInFlight | Answer::Internal(_)) =
+        (request.record(), &answer)
+    {
+        record.forget_response();
+    }
+    match answer {
         Answer::PageNotFound => {
             let mut builder = start(404);
             builder.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));

@@ -82,8 +82,10 @@ pub(crate) struct Bounds {
     pub(crate) processors: Processors,
     pub(crate) in_flight: InFlight,
     pub(crate) budget: Arc<Budget>,
-    /// The part of the memory that the audit log's records have: a request that is recorded has as much as another.
-    pub(crate) records: Arc<Budget>,
+    /// The part of the memory that the audit log's records have for objects of requests: a slow disk takes it from nobody else.
+    pub(crate) recorded_requests: Arc<Budget>,
+    /// The same for objects of answers: clients that take long answers slowly fill it.
+    pub(crate) recorded_answers: Arc<Budget>,
 }
 
 impl State {

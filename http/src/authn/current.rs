@@ -40,7 +40,8 @@ pub struct Peer {
     /// The user, if the client is the server's own process.
     own: Option<Arc<User>>,
     held: Arc<AtomicU64>,
-    recorded: Arc<AtomicU64>,
+    recorded_requests: Arc<AtomicU64>,
+    recorded_answers: Arc<AtomicU64>,
 }
 
 impl Peer {
@@ -68,10 +69,16 @@ impl Peer {
         &self.held
     }
 
-    /// The bytes that the audit log's records of them hold.
+    /// The bytes that the audit log's records hold of the requests' objects.
     #[must_use]
-    pub fn recorded(&self) -> &Arc<AtomicU64> {
-        &self.recorded
+    pub fn recorded_requests(&self) -> &Arc<AtomicU64> {
+        &self.recorded_requests
+    }
+
+    /// The bytes that they hold of the answers' objects.
+    #[must_use]
+    pub fn recorded_answers(&self) -> &Arc<AtomicU64> {
+        &self.recorded_answers
     }
 
     /// The server's own address, as this client reached it.
@@ -113,7 +120,8 @@ impl CurrentAuthenticator {
             address: None,
             own: None,
             held: Arc::default(),
-            recorded: Arc::default(),
+            recorded_requests: Arc::default(),
+            recorded_answers: Arc::default(),
         }
     }
 

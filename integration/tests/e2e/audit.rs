@@ -51,10 +51,11 @@ impl Files {
         ServerOptions::default().args(&own).args(more)
     }
 
+    /// All events so far. Of a line that is being written, a part may be there.
     fn events(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.log).unwrap();
-        assert!(text.is_empty() || text.ends_with('\n'), "whole lines");
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The events of the request that has had this answer.
@@ -266,6 +267,7 @@ async fn the_end_of_a_request_is_recorded_without_its_client() {
     let mut beginning = [0; 1000];
     connection.read_exact(&mut beginning).await.unwrap();
     drop(connection);
+    // Of a HEAD nothing was sent.
     for id in ["head", "cut"] {
         let event = ended(&|event| event["auditID"] == id).await;
         assert_eq!(event["responseStatus"]["code"], 200, "{id}");
