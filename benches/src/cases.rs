@@ -1,6 +1,7 @@
 //! The measured cases, a file for each part.
 
 pub(crate) mod applies;
+pub(crate) mod converted;
 pub(crate) mod etcd;
 pub(crate) mod fair;
 pub(crate) mod large;

@@ -1,5 +1,5 @@
 //! The floor that a request is held against: an actix-web handler that has its answer ready, behind the same TLS and the
-//! same settings as kindom.
+//! same settings as kindom. It is also the webhook of cases that need one.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -15,12 +15,36 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use serde_json::{Value, json};
 
 use crate::error::LoadError;
 
 type Files = HashMap<String, Bytes>;
 
+/// A conversion webhook that only sets the version: `right`, `slow` or, with another uid, `wrong`.
+async fn converted(mode: &str, body: &Bytes) -> HttpResponse {
+    let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
+        return HttpResponse::BadRequest().finish();
+    };
+    let [uid, wanted, mut objects] = ["uid", "desiredAPIVersion", "objects"]
+        .map(|field| review.pointer_mut(&format!("/request/{field}")).map(Value::take).unwrap_or_default());
+    for object in objects.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        object.insert("apiVersion".to_owned(), wanted.clone());
+    }
+    if mode == "slow" {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let uid = if mode == "wrong" { Value::from("another") } else { uid };
+    HttpResponse::Ok().json(json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+        "response": {"uid": uid, "result": {"status": "Success"}, "convertedObjects": objects},
+    }))
+}
+
 async fn answer(request: HttpRequest, body: Bytes, files: web::Data<Files>) -> HttpResponse {
+    if let Some(mode) = request.path().strip_prefix("/convert/") {
+        return converted(mode, &body).await;
+    }
     if *request.method() == Method::POST {
         return HttpResponse::Created().insert_header((header::CONTENT_TYPE, "application/json")).body(body);
     }

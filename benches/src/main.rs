@@ -73,6 +73,7 @@ enum Case {
     Etcd,
     Typed,
     Users,
+    Converted,
 }
 
 fn main() -> ExitCode {
@@ -144,6 +145,7 @@ async fn run(setup: &Setup, only: &[Case], mut row: &mut dyn FnMut(Row)) -> Resu
             Case::Etcd => cases::etcd::requests(setup, &mut row).await?,
             Case::Typed => cases::typed::requests(setup, &mut row).await?,
             Case::Users => cases::users::requests(setup, &mut row).await?,
+            Case::Converted => cases::converted::other_types(setup, &mut row).await?,
         }
     }
     Ok(())
