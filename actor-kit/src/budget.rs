@@ -96,13 +96,6 @@ impl Held {
         Err(Overloaded { retry_after: Duration::from_secs(1) })
     }
 
-    /// Moves what is held to another, and begins again.
-    #[must_use]
-    pub fn take(&mut self) -> Self {
-        let empty = self.budget.begin(&self.share);
-        std::mem::replace(self, empty)
-    }
-
     /// Holds nothing any more, and begins again.
     #[must_use]
     pub fn instead(self, share: &Share) -> Self {

@@ -17,7 +17,7 @@ const TRUNCATED: &str = "audit.k8s.io/truncated";
 pub enum Level {
     /// There is no event.
     None,
-    /// Who asked for what, and how it was answered.
+    /// The user, the request, and the code of the answer.
     Metadata,
     /// The object of the request, too.
     Request,
@@ -145,7 +145,7 @@ pub(crate) struct Kept {
     pub(crate) _held: Held,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct ShownUser<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     username: &'a str,
@@ -260,7 +260,7 @@ impl Event {
         line.put("stage", &stage.name());
         line.put("requestURI", &self.uri);
         line.put("verb", &self.verb);
-        line.put("user", &self.user.as_deref().map_or_else(|| shown(nobody()), shown));
+        line.put("user", &self.user.as_deref().map_or_else(ShownUser::default, shown));
         if let Some(user) = &self.impersonated {
             line.put("impersonatedUser", &shown(user));
         }
@@ -292,17 +292,6 @@ impl Event {
         let objects = [self.request.clone(), self.response.clone()];
         Line { before, objects, behind: line.0, annotations }
     }
-}
-
-fn nobody() -> &'static User {
-    static NOBODY: User = User {
-        name: String::new(),
-        uid: String::new(),
-        groups: Vec::new(),
-        extra: BTreeMap::new(),
-        by_proxy: false,
-    };
-    &NOBODY
 }
 
 /// Removes the managedFields of an object, of the items of a list, and of the objects of a table's rows

@@ -1,6 +1,7 @@
 //! The thread that writes, and the queue before it.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -38,7 +39,7 @@ pub enum Mode {
 pub struct Settings {
     /// The place that lines go to.
     pub sink: Sink,
-    /// Who waits for them.
+    /// The requests that wait for them.
     pub mode: Mode,
     /// The bytes of an event, above which it loses its objects, and then is lost; `None` for any.
     pub event_bytes_max: Option<usize>,
@@ -257,6 +258,12 @@ impl AuditLog {
         self.queue.changed.notify_one();
         self.queue.gone.wait_while_for(&mut waiting, |waiting| !waiting.is_gone, patience);
         waiting.is_gone
+    }
+}
+
+impl fmt::Debug for AuditLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditLog").field("mode", &self.mode).finish_non_exhaustive()
     }
 }
 

@@ -80,12 +80,6 @@ impl Drop for Record {
     }
 }
 
-impl std::fmt::Debug for AuditLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AuditLog")
-    }
-}
-
 impl Record {
     /// Begins one, of a request that the log [wants](AuditLog::wants).
     #[must_use]
@@ -185,6 +179,11 @@ impl Record {
         let kept = kept(json, &self.rooms.request);
         event.lacks_part |= kept.is_none();
         event.request = kept;
+    }
+
+    /// Notes that the body of the request is no JSON for others, and left out.
+    pub fn request_lacks_body(&self) {
+        self.event.lock().lacks_part |= self.level() >= Level::Request;
     }
 
     /// Returns true if the object of the answer is wanted.

@@ -60,12 +60,13 @@ impl Call<'_> {
         }
     }
 
-    /// Adds the patch of the request to its record. Of one that Go takes for JSON and others do not, nothing is left.
+    /// Adds the patch of the request to its record, unless Go alone takes it for JSON.
     pub(crate) fn record_patch(&self, patch: &[u8]) {
-        if let Some(record) = self.request.record().filter(|record| record.level() >= Level::Request)
-            && let Ok(patch) = json::parse(patch)
-        {
-            record.request_body(&patch);
+        let record = self.request.record().filter(|record| record.level() >= Level::Request);
+        let Some(record) = record else { return };
+        match json::parse(patch) {
+            Ok(patch) => record.request_body(&patch),
+            Err(_) => record.request_lacks_body(),
         }
     }
 

@@ -52,7 +52,7 @@ fn registration(url: &str, authorities: &str) -> Value {
     })
 }
 
-/// What the load's clients have seen.
+/// The answers that the load's clients have had.
 #[derive(Default)]
 struct Seen {
     good: AtomicU64,

@@ -174,7 +174,7 @@ async fn an_answer_waits_for_its_event() {
     assert!(after.len() > before.len() && after.starts_with(&before), "it goes on where it was");
 }
 
-/// Where events cannot be written, `blocking` counts and goes on, and `blocking-strict` does nothing that is not recorded.
+/// Events that cannot be written are counted by `blocking`, which goes on; `blocking-strict` does nothing that is not recorded.
 #[tokio::test]
 async fn a_log_that_cannot_be_written_fails_requests_if_it_has_to() {
     let rules = format!("{{level: Metadata, resources: [{{group: {GROUP}}}]}}");

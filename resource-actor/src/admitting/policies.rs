@@ -144,7 +144,7 @@ impl Admitting<'_> {
         let (matched, namespace) = (Matched { attributes, labels }, namespace.as_ref());
         // The same for all policies whose rules name the write by the same place.
         let mut requests: Vec<(&Place, Value)> = Vec::new();
-        let (mut denial, mut findings) = (None, Findings::default());
+        let (mut denial, mut findings) = (None, self.no_findings());
         for (judging, place) in named {
             let [of_namespace, new, old] = labels;
             if judging.policy.matching.selects(of_namespace, new, old) {

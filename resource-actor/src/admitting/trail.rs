@@ -37,9 +37,14 @@ impl HookTurn {
     }
 }
 
+/// The annotations of one answer that are looked at, and the characters of a wrong key that are logged: the webhook chooses them.
+const ANSWERED_MAX: usize = 256;
+const KEY_SHOWN_MAX: usize = 100;
+
 /// Annotations of the policies that judge one write.
-#[derive(Default)]
 pub(super) struct Findings {
+    /// The request is recorded.
+    are_wanted: bool,
     /// The refusals that bindings want recorded.
     failures: Vec<String>,
     /// The key and the values of each expression of the policy that judges now.
@@ -51,7 +56,7 @@ pub(super) struct Findings {
 impl Findings {
     /// Notes the refusal of a policy by a binding.
     pub(super) fn note_failure(&mut self, policy: &Policy, binding: &Binding, finding: &Finding) {
-        if self.failures.len() < FAILURES_MAX {
+        if self.are_wanted && self.failures.len() < FAILURES_MAX {
             let actions: Vec<String> = binding.actions.iter().map(|action| quoted(action.name())).collect();
             self.failures.push(format!(
                 r#"{{"message":{},"policy":{},"binding":{},"expressionIndex":{},"validationActions":[{}]}}"#,
@@ -66,6 +71,9 @@ impl Findings {
 
     /// Notes the value of a policy's expression. The same value by several bindings counts once, and beyond a bound they do not.
     pub(super) fn note_value(&mut self, key: &str, mut value: String) {
+        if !self.are_wanted {
+            return;
+        }
         value.truncate(value.floor_char_boundary(VALUE_BYTES_MAX));
         self.bytes = self.bytes.saturating_add(value.len());
         if self.bytes > VALUES_BYTES_MAX {
@@ -84,12 +92,18 @@ impl Admitting<'_> {
         self.asked.trail.as_ref()
     }
 
+    /// No annotations of policies yet.
+    pub(super) fn no_findings(&self) -> Findings {
+        Findings { are_wanted: self.trail().is_some(), failures: Vec::new(), values: Vec::new(), bytes: 0 }
+    }
+
     /// Adds an annotation whose key somebody else chose (`checkKeyFormat`).
     fn annotate(&self, key: &str, value: &str) {
         let Some(trail) = self.trail() else { return };
         if key.split('/').count() == 2 && is_qualified_name(key).is_empty() {
             trail.annotate(key, value);
         } else {
+            let key: String = key.chars().take(KEY_SHOWN_MAX).collect();
             tracing::warn!(key, "an audit annotation is left out: its key is no qualified name");
         }
     }
@@ -108,7 +122,7 @@ impl Admitting<'_> {
 
     /// Records the annotations in a webhook's answer.
     pub(super) fn annotate_answer(&self, hook: &Hook, answer: &Answer) {
-        for (key, value) in &answer.annotations {
+        for (key, value) in answer.annotations.iter().take(ANSWERED_MAX) {
             self.annotate(&format!("{}/{key}", hook.name), value);
         }
     }
