@@ -68,6 +68,7 @@
 mod arbiters;
 mod budget;
 mod clock;
+mod company;
 mod entropy;
 mod handle;
 pub mod latest;
@@ -85,6 +86,7 @@ mod wake;
 pub use arbiters::{ArbiterError, ArbiterHandle, Arbiters, run_system};
 pub use budget::{Budget, Held, Room, Share};
 pub use clock::{Clock, Deadline};
+pub use company::{Company, give_way};
 pub use entropy::Entropy;
 pub use handle::{AskError, Handle};
 pub use mailbox::Supervised;

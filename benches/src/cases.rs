@@ -32,7 +32,7 @@ pub(crate) struct Setup {
 }
 
 /// The amounts of work.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Counts {
     /// Requests of each of the GET's rounds.
     #[arg(long, default_value_t = 10_000)]
@@ -70,6 +70,9 @@ pub(crate) struct Counts {
     /// Seconds that each load lasts while a quiet client is watched.
     #[arg(long, default_value_t = 5)]
     pub(crate) seconds: u64,
+    /// Only loads whose name contains this text.
+    #[arg(long, default_value = "")]
+    pub(crate) beside: String,
 }
 
 impl Setup {

@@ -112,7 +112,7 @@ async fn measure(flags: Flags) -> Result<(), LoadError> {
         builder.prefix("kindom-load-");
         let parent = flags.folder.as_ref();
         let folder = parent.map_or_else(|| builder.tempdir(), |parent| builder.tempdir_in(parent));
-        Ok(Setup { binary, folder: folder.map_err(LoadError::io("a folder"))?, counts: flags.counts })
+        Ok(Setup { binary, folder: folder.map_err(LoadError::io("a folder"))?, counts: flags.counts.clone() })
     };
     let folder = flags.folder.clone().unwrap_or_else(std::env::temp_dir);
     say(&format!("{}.\n", report::machine(&folder)));

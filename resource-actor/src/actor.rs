@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{Actor, AsyncContext as _, Context, Handler, Message, StreamHandler};
 use futures::future::join;
-use kindom_actor_kit::{BoxError, Incarnation};
+use kindom_actor_kit::{BoxError, Company, Incarnation};
 use kindom_storage::{Change, KeyRange, Revision, Storage, StorageError, Watch};
 
 use crate::feed::{Batch, Batches};
@@ -138,6 +138,11 @@ impl Handler<CommitObject> for ResourceActor {
         let storage = Arc::clone(&self.storage);
         let admitted = Admitted::new(reply);
         // Detached: an admitted commit outlives its client and its actor.
-        actix::spawn(async move { admitted.answer(storage.txn(txn).await) }.instrument(span));
+        let company = Company::join();
+        let commit = async move {
+            let _company = company;
+            admitted.answer(storage.txn(txn).await);
+        };
+        actix::spawn(commit.instrument(span));
     }
 }

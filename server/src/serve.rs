@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use kindom_actor_kit::{ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, run_system};
+use kindom_actor_kit::{
+    ActorTable, Arbiters, Clock, Deadline, Entropy, Processors, Supervisor, give_way, run_system,
+};
 use kindom_finalizer_actor::endpoints::Advertised;
 use kindom_finalizer_actor::provision::Types;
 use kindom_finalizer_actor::{
@@ -195,7 +197,8 @@ fn embedded(folder: &Path, limits: Limits) -> Result<Embedded, BoxError> {
         )
         .into());
     }
-    Ok(Embedded::open(store, EmbeddedOptions { limits, ..EmbeddedOptions::default() })?)
+    let options = EmbeddedOptions { limits, in_company: give_way, ..EmbeddedOptions::default() };
+    Ok(Embedded::open(store, options)?)
 }
 
 /// The kind of store to open.

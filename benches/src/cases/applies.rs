@@ -33,7 +33,7 @@ impl Runs {
 
 /// Applies, merge patches, updates and status updates of the same objects in turn.
 pub(crate) async fn applies(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
-    let counts = setup.counts;
+    let counts = &setup.counts;
     let (kindom, mut connection) = setup.with_widgets("applies").await?;
     let mut clients = Clients::connect(&kindom.endpoint()?, Protocol::Http1, counts.writers).await?;
     let objects = (counts.creates / 10).max(1);

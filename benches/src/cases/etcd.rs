@@ -14,7 +14,7 @@ const FEWER: usize = 10;
 
 /// Creates, updates, patches and consistent GETs, by one client and by many.
 pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
-    let counts = setup.counts;
+    let counts = &setup.counts;
     let etcd = Etcd::start(&setup.data("etcd"))?;
     let (kindom, mut connection) = setup.with_widgets_on("on-etcd", Some(&etcd)).await?;
     let mut made = 0;

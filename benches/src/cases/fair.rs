@@ -93,7 +93,7 @@ pub(crate) async fn fair(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(
     let bytes = connection.expect(&get()).await?;
     let floor = widgets::floor(setup, &kindom, "fair-floor", &bytes).await?;
     let mut before: Option<(usize, Goodput)> = None;
-    for (name, load) in loads {
+    for (name, load) in loads.into_iter().filter(|(name, _)| name.contains(&setup.counts.beside)) {
         let (row, goodput) = measured(&kindom, &endpoint, &name, &load, lasts).await?;
         report(row);
         if let Some((clients, few)) = before.filter(|(clients, _)| clients * 10 == load.clients) {

@@ -37,7 +37,7 @@ pub(crate) async fn requests(setup: &Setup, report: &mut dyn FnMut(Row)) -> Resu
     connection.expect(&Ask::post(CRDS, rafts(&parse(&registered)?).to_string())).await?;
     while next_established(&mut watch).await?.is_none_or(|name| !name.starts_with("rafts")) {}
 
-    let counts = setup.counts;
+    let counts = &setup.counts;
     let mut clients = Clients::connect(&endpoint, Protocol::Http1, counts.writers).await?;
     let collection = |of: &str| SLOOPS.replace("sloops", of);
     let side = |of: &str, body| Boats { collection: collection(of), body, runs: Default::default() };

@@ -99,7 +99,7 @@ impl Side {
 
 /// Creates, then updates and patches of the created objects.
 pub(crate) async fn writes(setup: &Setup, report: &mut dyn FnMut(Row)) -> Result<(), LoadError> {
-    let counts = setup.counts;
+    let counts = &setup.counts;
     let (kindom, mut connection) = setup.with_widgets("writes").await?;
     let mut clients = Clients::connect(&kindom.endpoint()?, Protocol::Http1, counts.writers).await?;
     let warm = counts.creates / 10;

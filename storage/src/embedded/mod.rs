@@ -88,6 +88,9 @@ pub struct EmbeddedOptions {
     pub batch_bytes_max: usize,
     /// The longest that the high-water mark lags behind a write.
     pub mark_every: Duration,
+    /// Called on the writer's thread when so many transactions come at once that it could give way to other threads, and when
+    /// there are few again.
+    pub in_company: fn(bool),
     /// A planted bug, for tests that must find it: answer, then sync.
     #[cfg(feature = "testing")]
     pub answer_before_sync: bool,
@@ -101,6 +104,7 @@ impl Default for EmbeddedOptions {
             batch_txns_max: 1024,
             batch_bytes_max: 4 << 20,
             mark_every: Duration::from_secs(1),
+            in_company: |_| (),
             #[cfg(feature = "testing")]
             answer_before_sync: false,
         }

@@ -59,6 +59,8 @@ const TRIES: u32 = 8;
 const OVERGROWN: u64 = 4;
 /// So many requests in one batch mean that several write at once.
 const COMPANY_MIN: usize = 4;
+/// So many in one batch are many ([`EmbeddedOptions::in_company`]).
+const CROWD_MIN: usize = 12;
 /// Space in a segment is reserved so much at a time. Writing into reserved space makes an fsync cheaper, and opening
 /// after a crash looks through all of it.
 pub(super) const ALLOCATE_BYTES: u64 = 8 << 20;
@@ -116,6 +118,9 @@ impl Writer {
             let (most, bytes) = (self.options.batch_txns_max, self.options.batch_bytes_max);
             let mut requests = self.core.queue.take(most, bytes, deadline, company);
             company = requests.len() >= COMPANY_MIN;
+            if !company || requests.len() >= CROWD_MIN {
+                (self.options.in_company)(company);
+            }
             let close = match requests.pop() {
                 Some(Request::Close { reply }) => Some(reply),
                 last => {
