@@ -108,16 +108,16 @@ mod tests {
 
     use super::*;
 
-    fn policy() -> ThreadSchedulePolicy {
-        assert_eq!(getpriority_process(None).unwrap(), 0);
-        thread_schedule_policy().unwrap()
-    }
-
     #[test]
     fn a_thread_gives_way_while_many_writes_are_under_way() {
         let thread = std::thread::spawn(|| {
             let (other, batch) =
                 (ThreadSchedulePolicy::Normal(Normal::Other), ThreadSchedulePolicy::Normal(Normal::Batch));
+            let nice = getpriority_process(None).unwrap();
+            let policy = || {
+                assert_eq!(getpriority_process(None).unwrap(), nice);
+                thread_schedule_policy().unwrap()
+            };
             let mut writes = Vec::new();
             for _ in 1..MANY {
                 writes.push(Company::join());
