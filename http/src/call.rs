@@ -21,6 +21,7 @@ use crate::in_flight::Permit;
 use crate::negotiate::{Accepted, Endpoint, accept, accept_watch, body_format};
 use crate::query::Query;
 use crate::request_info::ResourceRequest;
+use crate::respond::PieceTurns;
 use crate::route::{Found, look_up_now, nothing_there};
 use crate::state::State;
 use crate::status::Failure;
@@ -48,6 +49,11 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The turns of an answer's pieces, each of this cost.
+    pub(crate) fn piece_turns(&self, each: Duration) -> PieceTurns {
+        PieceTurns { processors: self.state.bounds.processors.clone(), flow: self.flow, each }
+    }
+
     /// Does some work in which objects are converted, however often a webhook has to be asked for it.
     pub(crate) async fn converting<T>(&self, spec: &TypeSpec, work: impl FnMut() -> T) -> T {
         self.handle.converting(spec, &mut Conversions::default(), (self.deadline, Duration::ZERO), work).await

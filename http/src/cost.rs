@@ -55,13 +55,11 @@ pub(crate) fn write(bytes: usize, accepted: Accepted) -> Duration {
     nanos(bytes, if copies { COPIED } else { PARSED })
 }
 
-/// Makes what is sent first of an answer that is made of stored objects of so many bytes: all of it, if it is no JSON or not
-/// long.
+/// Makes what is sent first of an answer that is made of stored objects of so many bytes: all of it, if it is protobuf or not long.
 pub(crate) fn answer(request: &Head, bytes: usize, accepted: Accepted) -> Duration {
-    let is_whole = accepted.format != Format::Json || is_pretty(request, accepted);
-    let first = if is_whole { bytes } else { bytes.min(WHOLE_BYTES_MAX) };
+    let first = if accepted.format == Format::Protobuf { bytes } else { bytes.min(WHOLE_BYTES_MAX) };
     let zipped = if bytes >= GZIP_BYTES_MIN && takes_gzip(request) { zip(first) } else { Duration::ZERO };
-    write(first, Accepted { pretty: is_whole, ..accepted }) + zipped
+    write(first, Accepted { pretty: is_pretty(request, accepted), ..accepted }) + zipped
 }
 
 /// Compiles the schema in a registration of so many bytes.

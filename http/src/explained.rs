@@ -9,6 +9,7 @@ use kindom_resource_actor::{Explanation, Outcome, Written};
 use crate::RequestError;
 use crate::call::Call;
 use crate::cost;
+use crate::layout::LAID_OUT_BYTES;
 use crate::negotiate::{Accepted, Shape};
 use crate::query::WriteOptions;
 use crate::reply::{deprecation, remove_revision};
@@ -74,7 +75,8 @@ pub(crate) async fn respond(
         "result": result,
     };
     let accepted = Accepted { format: Format::Json, shape: Shape::Whole, ..accepted };
-    let reply = deprecation(call, Reply::tree(200, answer).with_warnings(warnings))?;
+    let reply = Reply::tree(200, answer).with_warnings(warnings);
+    let reply = deprecation(call, reply.paced(|| call.piece_turns(cost::parse(LAID_OUT_BYTES))))?;
     Ok(reply.write(call.request, accepted))
 }
 

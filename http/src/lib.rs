@@ -48,6 +48,7 @@ mod head;
 mod identity;
 mod in_flight;
 mod json_schemas;
+mod layout;
 mod metrics;
 pub mod negotiate;
 mod openapi;

@@ -14,8 +14,9 @@ use crate::RequestError;
 use crate::ahead::convert_ahead;
 use crate::call::Call;
 use crate::cost::{self, WHOLE_BYTES_MAX};
+use crate::layout::LAID_OUT_BYTES;
 use crate::negotiate::{Accepted, MetaVersion, Shape};
-use crate::respond::{PieceTurns, Reply};
+use crate::respond::Reply;
 use crate::response::Response;
 use crate::select::Listed;
 use crate::status::{Failure, unreadable_object};
@@ -70,6 +71,17 @@ pub(crate) async fn turn_to_write(
 
 /// One object in the shape that the client takes.
 pub(crate) fn object_reply(
+    call: &Call<'_>,
+    spec: &TypeSpec,
+    object: &StoredObject,
+    accepted: Accepted,
+    code: u16,
+) -> Result<Reply, Failure> {
+    let reply = shaped(call, spec, object, accepted, code)?;
+    Ok(reply.paced(|| call.piece_turns(cost::parse(LAID_OUT_BYTES))))
+}
+
+fn shaped(
     call: &Call<'_>,
     spec: &TypeSpec,
     object: &StoredObject,
@@ -228,11 +240,8 @@ pub(crate) async fn list_reply(
             converted += spec.bytes_to_convert(object);
         }
     }
-    let turns = PieceTurns {
-        processors: call.state.bounds.processors.clone(),
-        flow: call.flow,
-        each: cost::write(PIECE_BYTES, accepted) + cost::parse(converted.min(PIECE_BYTES)),
-    };
+    let each = cost::write(PIECE_BYTES, accepted) + cost::parse(converted.min(PIECE_BYTES));
+    let turns = call.piece_turns(each);
     let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
     dear(cost::answer(call.request, bytes, accepted) + convert).await?;
     if spec.converter().is_some() {

@@ -11,8 +11,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::stream::unfold;
 use kindom_actor_kit::{Flow, Processors};
+use kindom_api::Value;
+use kindom_api::json::{self, Indenter};
 use kindom_api::status::Status;
-use kindom_api::{Value, json};
 use kindom_audit::Record;
 use kindom_codec::{Format, protobuf, yaml};
 use kindom_objects::Declared;
@@ -21,10 +22,14 @@ use crate::RequestError;
 use crate::cost::{self, WHOLE_BYTES_MAX};
 use crate::form::{GZIP_BYTES_MIN, is_pretty, takes_gzip};
 use crate::head::{Head, header_of};
-use crate::negotiate::{Accepted, Endpoint, JSON, Shape, accept};
+use crate::layout::{LaidOut, Layout};
+use crate::negotiate::{Accepted, Endpoint, JSON, Shape, YAML, accept};
 use crate::response::{Builder, Response};
 use crate::status::{Answer, Failure};
 use crate::warning::warning_headers;
+
+/// With fewer bytes of JSON, an answer is short in any layout.
+const LONG_BYTES_MIN: usize = 2 << 10;
 
 /// An answer before it is encoded.
 pub(crate) struct Reply {
@@ -34,6 +39,8 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(header::HeaderName, String)>,
     /// The declaration of the kind that the body is an object of, or a list of; it has the protobuf.
     pub(crate) declared: Option<&'static Declared>,
+    /// Who makes an answer that takes much more bytes than its body has; without, it is made at once.
+    turns: Option<PieceTurns>,
     /// The record of its request has it. Upstream's has no failure that the client would not have taken.
     is_recorded: bool,
 }
@@ -101,7 +108,15 @@ impl Body {
 
 impl Reply {
     fn new(code: u16, body: Body) -> Self {
-        Self { code, body, warnings: Vec::new(), headers: Vec::new(), declared: None, is_recorded: true }
+        Self {
+            code,
+            body,
+            warnings: Vec::new(),
+            headers: Vec::new(),
+            declared: None,
+            turns: None,
+            is_recorded: true,
+        }
     }
 
     pub(crate) fn json(code: u16, bytes: Vec<u8>) -> Self {
@@ -136,6 +151,17 @@ impl Reply {
         self
     }
 
+    /// With the turns of the pieces that it comes in, if somebody wants to read it and it is long.
+    pub(crate) fn paced(mut self, turns: impl FnOnce() -> PieceTurns) -> Self {
+        let may_be_long = match &self.body {
+            Body::Json(bytes) => bytes.len() >= LONG_BYTES_MIN,
+            Body::Tree(_) => true,
+            Body::Status(_) | Body::Pieces(..) => false,
+        };
+        self.turns = may_be_long.then(turns);
+        self
+    }
+
     /// With a change to the tree of its body.
     ///
     /// # Errors
@@ -163,38 +189,72 @@ impl Reply {
         for warning in warning_headers(&self.warnings) {
             builder.append_header((header::WARNING, warning));
         }
-        let pretty = is_pretty(request, accepted);
-        let (bytes, content_type) = match (self.body, accepted.format) {
-            (Body::Json(bytes), Format::Json) if !pretty => (line(bytes), JSON),
-            (Body::Tree(tree), Format::Json) if !pretty => (line(tree.to_vec()), JSON),
-            (Body::Status(status), Format::Json) if !pretty => (line(status.to_json()), JSON),
-            (Body::Pieces(pieces, turns), Format::Json) if !pretty => {
+        let layout = match accepted.format {
+            Format::Json if is_pretty(request, accepted) => Layout::Indented(Indenter::default()),
+            Format::Yaml => Layout::Yaml(yaml::Writer::default()),
+            Format::Protobuf => return whole_protobuf(request, builder, self.body, self.declared),
+            Format::Json => {
                 builder.content_type(JSON);
-                let sent = send_pieces(request, builder, pieces, turns);
-                return sent.unwrap_or_else(|why| failure(request, why));
-            }
-            (body, format) => {
-                let tree = match body.into_tree() {
-                    Ok(tree) => tree,
-                    Err(why) => {
-                        tracing::error!(?why, path = request.path(), "an answer can't be rendered");
-                        return failure(request, why);
+                return match self.body {
+                    Body::Json(bytes) => send(request, builder, line(bytes)),
+                    Body::Tree(tree) => send(request, builder, line(tree.to_vec())),
+                    Body::Status(status) => send(request, builder, line(status.to_json())),
+                    Body::Pieces(pieces, turns) => {
+                        sent(request, send_pieces(request, builder, pieces, turns))
                     }
                 };
-                match format {
-                    Format::Json => (tree.to_vec_indented(), JSON),
-                    Format::Yaml => (yaml::to_yaml(&tree).into_bytes(), crate::negotiate::YAML),
-                    Format::Protobuf => match to_protobuf(&tree, self.declared) {
-                        Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
-                        // An answer without a kind is JSON, whatever the client accepts (`WriteRawJSON`).
-                        None => (line(tree.to_vec()), JSON),
-                    },
-                }
             }
         };
-        builder.content_type(content_type);
-        send(request, builder, bytes)
+        builder.content_type(if matches!(layout, Layout::Yaml(_)) { YAML } else { JSON });
+        let json = match self.body {
+            Body::Pieces(pieces, turns) => {
+                let laid_out = LaidOut::new(layout, pieces);
+                return sent(request, send_pieces(request, builder, Box::new(laid_out), turns));
+            }
+            Body::Json(bytes) => bytes,
+            Body::Tree(tree) => tree.to_vec(),
+            // YAML has all keys sorted, and JSON those of a Status as Go's struct has them.
+            Body::Status(status) if accepted.format == Format::Yaml => status.to_value().to_vec(),
+            Body::Status(status) => status.to_json(),
+        };
+        let made_of = json.len();
+        let laid_out = LaidOut::new(layout, Box::new(iter::once(Ok(line(json)))));
+        let answer = match self.turns {
+            Some(turns) => send_pieces(request, builder, Box::new(laid_out), turns),
+            None => {
+                laid_out.collect::<Result<Vec<_>, _>>().map(|pieces| send(request, builder, pieces.concat()))
+            }
+        };
+        sent(request, answer).made_of(made_of)
     }
+}
+
+/// An answer, or that to its failure.
+fn sent(request: &Head, answer: Result<Response, Failure>) -> Response {
+    answer.unwrap_or_else(|why| {
+        tracing::error!(?why, path = request.path(), "an answer can't be rendered");
+        failure(request, why)
+    })
+}
+
+/// An answer in protobuf, whose fields begin with their lengths: it is made as a whole.
+fn whole_protobuf(
+    request: &Head,
+    mut builder: Builder,
+    body: Body,
+    declared: Option<&'static Declared>,
+) -> Response {
+    let tree = match body.into_tree() {
+        Ok(tree) => tree,
+        Err(why) => return sent(request, Err(why)),
+    };
+    let (bytes, content_type) = match to_protobuf(&tree, declared) {
+        Some(bytes) => (bytes, protobuf::MEDIA_TYPE),
+        // An answer without a kind is JSON, whatever the client accepts (`WriteRawJSON`).
+        None => (line(tree.to_vec()), JSON),
+    };
+    builder.content_type(content_type);
+    send(request, builder, bytes)
 }
 
 /// A tree as protobuf, by its own apiVersion and kind; `None` if they have none.

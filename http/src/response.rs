@@ -27,7 +27,10 @@ pub(crate) struct Response {
 enum Content {
     Bytes(Bytes),
     /// An error cuts the connection.
-    Stream(BoxStream<'static, Result<Bytes, std::io::Error>>),
+    Stream {
+        chunks: BoxStream<'static, Result<Bytes, std::io::Error>>,
+        bytes_held: usize,
+    },
 }
 
 /// The head of a response to which a content is added.
@@ -82,7 +85,7 @@ impl Builder {
         &mut self,
         chunks: impl Stream<Item = Result<Bytes, std::io::Error>> + Send + 'static,
     ) -> Response {
-        self.with(Content::Stream(chunks.boxed()))
+        self.with(Content::Stream { chunks: chunks.boxed(), bytes_held: WHOLE_BYTES_MAX })
     }
 
     fn with(&mut self, content: Content) -> Response {
@@ -97,12 +100,20 @@ impl Response {
         self.headers.extend(headers.filter_map(|warning| Some((header::WARNING, warning.parse().ok()?))));
     }
 
+    /// With so many bytes that its content is made of as it is sent, and that nobody else has.
+    pub(crate) fn made_of(mut self, bytes: usize) -> Self {
+        if let Content::Stream { bytes_held, .. } = &mut self.content {
+            *bytes_held += bytes;
+        }
+        self
+    }
+
     /// The bytes that it holds until it is sent.
     pub(crate) fn bytes_held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => 0,
             Content::Bytes(bytes) => bytes.len(),
-            Content::Stream(_) => WHOLE_BYTES_MAX,
+            Content::Stream { bytes_held, .. } => *bytes_held,
         }
     }
 
@@ -116,7 +127,7 @@ impl Response {
         let body = match self.content {
             Content::Bytes(bytes) if bytes.len() <= SLICE_BYTES => BoxBody::new(bytes),
             Content::Bytes(bytes) => BoxBody::new(Slices { size: bytes.len() as u64, bytes, _kept: kept }),
-            Content::Stream(chunks) => {
+            Content::Stream { chunks, .. } => {
                 let kept = chunks.map(move |chunk| {
                     let _kept = &kept;
                     chunk

@@ -5,6 +5,7 @@
 //! and its numbers printed as Go prints them.
 
 mod deep;
+mod indent;
 mod number;
 mod parse;
 mod typed;
@@ -13,6 +14,7 @@ mod write;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+pub use indent::Indenter;
 pub use number::may_hold_negative_zero;
 pub use parse::{MAX_DEPTH, OWN_DEPTH_MAX, ParseError, duplicate_fields, parse, parse_own, parse_telling};
 pub use typed::{TypeError, from_value, to_value};
@@ -148,8 +150,7 @@ impl Value {
     #[must_use]
     pub fn to_vec_indented(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
-        let written = write::tree(self, usize::MAX, write::Style::Indented, &mut out);
-        debug_assert_eq!(written, Ok(()), "no tree nests so deep");
+        Indenter::default().write(&self.to_vec(), usize::MAX, &mut out);
         out
     }
 

@@ -5,15 +5,6 @@ use std::slice;
 use super::number::write_float;
 use super::{Key, TooDeep, Value};
 
-/// The layout of a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Without blanks.
-    Compact,
-    /// A line for each item and entry, indented by two blanks a level.
-    Indented,
-}
-
 /// The rest of a map or list that is being written.
 enum Open<'a> {
     List(slice::Iter<'a, Value>),
@@ -45,7 +36,7 @@ pub(super) fn compact(root: &Value, depth_max: usize, out: &mut Vec<u8>) -> Resu
 fn shallow(value: &Value, depth: usize, depth_max: usize, out: &mut Vec<u8>) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if depth >= RECURSED_LEVELS_MAX.min(depth_max) => {
-            return tree(value, depth_max.saturating_sub(depth), Style::Compact, out).is_ok();
+            return tree(value, depth_max.saturating_sub(depth), out).is_ok();
         }
         Value::Array(items) => {
             out.push(b'[');
@@ -79,7 +70,7 @@ fn shallow(value: &Value, depth: usize, depth_max: usize, out: &mut Vec<u8>) -> 
 }
 
 /// Appends a tree that nests at most so many levels. The open maps and lists stand in a list of their own.
-pub(super) fn tree(root: &Value, depth_max: usize, style: Style, out: &mut Vec<u8>) -> Result<(), TooDeep> {
+fn tree(root: &Value, depth_max: usize, out: &mut Vec<u8>) -> Result<(), TooDeep> {
     let Some(mut innermost) = start(root, out) else { return Ok(()) };
     let mut outer: Vec<Open<'_>> = Vec::new();
     // A map or list that was opened just now has no comma before its first entry.
@@ -89,9 +80,6 @@ pub(super) fn tree(root: &Value, depth_max: usize, style: Style, out: &mut Vec<u
             return Err(TooDeep(depth_max));
         }
         let Some((key, value)) = innermost.next() else {
-            if !first {
-                end_line(style, outer.len(), out);
-            }
             out.push(innermost.closer());
             let Some(around) = outer.pop() else { return Ok(()) };
             (innermost, first) = (around, false);
@@ -101,10 +89,9 @@ pub(super) fn tree(root: &Value, depth_max: usize, style: Style, out: &mut Vec<u
             out.push(b',');
         }
         first = false;
-        end_line(style, outer.len() + 1, out);
         if let Some(key) = key {
             string(key, out);
-            out.extend_from_slice(if style == Style::Indented { b": " } else { b":" });
+            out.push(b':');
         }
         if let Some(opened) = start(value, out) {
             outer.push(std::mem::replace(&mut innermost, opened));
@@ -132,13 +119,6 @@ fn start<'a>(value: &'a Value, out: &mut Vec<u8>) -> Option<Open<'a>> {
         }
     }
     None
-}
-
-fn end_line(style: Style, depth: usize, out: &mut Vec<u8>) {
-    if style == Style::Indented {
-        out.push(b'\n');
-        out.resize(out.len() + 2 * depth, b' ');
-    }
 }
 
 /// `true` for a byte that is escaped, or that begins a character which may be. Without a branch, so that a block of them takes a few

@@ -4,6 +4,6 @@ pub(crate) mod read;
 pub mod v3;
 mod write;
 
-pub use write::to_yaml;
+pub use write::{Writer, to_yaml};
 
 pub(crate) use read::{documents, parse};

@@ -1,32 +1,148 @@
 //! Tree to YAML, as block text that YAML 1.1 and 1.2 parsers read back alike.
 
-use kindom_api::json::{Map, Value};
+use std::borrow::Cow;
+
+use kindom_api::json::{Value, parse_own};
 
 use super::read::is_plain_string;
 
 /// The length at which a line is folded at its next space.
 const LINE_CHARS: usize = 80;
 
+/// The most blanks that the lines of a literal block may begin with, in all. With more it is quoted instead: deep in a tree, each
+/// of a megabyte's empty lines would take half a kilobyte.
+const LITERAL_PAD_MAX: usize = 1 << 20;
+
 /// The YAML text of a tree, keys sorted.
 #[must_use]
 pub fn to_yaml(value: &Value) -> String {
-    let mut out = String::with_capacity(1024);
-    match value {
-        Value::Object(map) if map.iter().len() > 0 => write_map(map, 0, &mut out),
-        Value::Array(items) if !items.is_empty() => write_list(items, 0, &mut out),
-        other => write_scalar(other, 0, &mut out),
-    }
+    let mut json = value.to_vec();
+    // The end of a number has to be seen.
+    json.push(b'\n');
+    let mut out = String::with_capacity(json.len());
+    Writer::default().write(&json, usize::MAX, &mut out);
     out
 }
 
-fn write_map(map: &Map, indent: usize, out: &mut String) {
-    for (i, (key, value)) in map.iter().enumerate() {
-        if i > 0 {
-            pad(indent, out);
+/// Writes compact JSON as YAML while it comes, in the order of its keys.
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// The maps and lists around the next token, the innermost last.
+    open: Vec<Open>,
+    place: Place,
+    /// The characters of the line that earlier calls have begun.
+    begun: usize,
+}
+
+/// A map or list that was begun.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    is_map: bool,
+    /// The column of its keys or dashes.
+    indent: usize,
+    /// It has an entry or item.
+    has_any: bool,
+}
+
+/// The place of the next token.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The value of the whole text.
+    #[default]
+    Root,
+    /// A key, an item, or the end of what is open.
+    Inside,
+    /// The value behind `key:`.
+    BehindKey,
+    /// The value behind `: `, where the key has a line of its own.
+    BehindColon,
+}
+
+/// A token of JSON.
+enum Token<'a> {
+    Open {
+        is_map: bool,
+        is_empty: bool,
+    },
+    Close,
+    /// With its quotes.
+    Text(&'a [u8]),
+    Other(&'a [u8]),
+}
+
+impl Writer {
+    /// Appends the YAML of more JSON, until `out` has `most` bytes and its line has ended. Returns the number of bytes that it took
+    /// of the JSON. The rest, which may be the first half of a token, comes first the next time. Nothing tells the end of a number
+    /// or a word but a byte behind it.
+    pub fn write(&mut self, json: &[u8], most: usize, out: &mut String) -> usize {
+        let mut rest = json;
+        while (out.len() < most || !out.ends_with('\n'))
+            && let Some((token, behind)) = next_token(rest)
+        {
+            self.token(&token, out);
+            rest = behind;
         }
+        self.begun = column(self.begun, out);
+        json.len() - rest.len()
+    }
+
+    fn token(&mut self, token: &Token<'_>, out: &mut String) {
+        if let Token::Close = token {
+            self.open.pop();
+            self.place = Place::Inside;
+            return;
+        }
+        let around = match (self.place, self.open.last_mut()) {
+            (Place::Inside, Some(open)) => {
+                if std::mem::replace(&mut open.has_any, true) {
+                    pad(open.indent, out);
+                }
+                if open.is_map {
+                    let indent = open.indent;
+                    return self.key(&text_of(token), indent, out);
+                }
+                out.push_str("- ");
+                open.indent
+            }
+            (_, open) => open.map_or(0, |open| open.indent),
+        };
+        let within = if self.place == Place::Root { 0 } else { around + 2 };
+        match token {
+            Token::Open { is_map, is_empty: false } => {
+                let indent = if self.place == Place::BehindKey && !is_map { around } else { within };
+                if self.place == Place::BehindKey {
+                    out.push('\n');
+                    pad(indent, out);
+                }
+                self.open.push(Open { is_map: *is_map, indent, has_any: false });
+            }
+            scalar => {
+                if self.place == Place::BehindKey {
+                    out.push(' ');
+                }
+                match scalar {
+                    Token::Open { is_map: true, .. } => out.push_str("{}\n"),
+                    Token::Open { is_map: false, .. } => out.push_str("[]\n"),
+                    Token::Other(word) => {
+                        out.push_str(&String::from_utf8_lossy(word));
+                        out.push('\n');
+                    }
+                    text => write_text(&text_of(text), within, self.begun, out),
+                }
+            }
+        }
+        self.place = Place::Inside;
+    }
+
+    fn key(&mut self, key: &str, indent: usize, out: &mut String) {
         if !is_simple_key(key) {
-            write_entry(key, value, indent, out);
-            continue;
+            // A line of its own, behind `? `, and its value behind `: `.
+            out.push_str("? ");
+            write_text(key, indent + 2, self.begun, out);
+            pad(indent, out);
+            out.push_str(": ");
+            self.place = Place::BehindColon;
+            return;
         }
         if is_plain(key) {
             out.push_str(key)
@@ -34,22 +150,52 @@ fn write_map(map: &Map, indent: usize, out: &mut String) {
             write_quoted(key, out)
         }
         out.push(':');
-        match value {
-            Value::Object(map) if map.iter().len() > 0 => {
-                out.push('\n');
-                pad(indent + 2, out);
-                write_map(map, indent + 2, out);
-            }
-            Value::Array(items) if !items.is_empty() => {
-                out.push('\n');
-                pad(indent, out);
-                write_list(items, indent, out);
-            }
-            other => {
-                out.push(' ');
-                write_scalar(other, indent + 2, out);
-            }
+        self.place = Place::BehindKey;
+    }
+}
+
+/// The first token of JSON and the text behind it; `None` if it is not there as a whole.
+fn next_token(json: &[u8]) -> Option<(Token<'_>, &[u8])> {
+    let is_between = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t' | b',' | b':');
+    let json = json.get(json.iter().position(|byte| !is_between(byte))?..)?;
+    let (first, behind) = json.split_first()?;
+    match first {
+        b'{' | b'[' => {
+            let next = behind.iter().position(|byte| !is_between(byte))?;
+            let (is_map, is_empty) = (*first == b'{', matches!(behind.get(next)?, b'}' | b']'));
+            let behind = if is_empty { behind.get(next + 1..)? } else { behind };
+            Some((Token::Open { is_map, is_empty }, behind))
         }
+        b'}' | b']' => Some((Token::Close, behind)),
+        b'"' => {
+            let mut escaped = false;
+            let ends = |byte: &u8| {
+                let ends = *byte == b'"' && !escaped;
+                escaped = *byte == b'\\' && !escaped;
+                ends
+            };
+            let (text, behind) = json.split_at(behind.iter().position(ends)? + 2);
+            Some((Token::Text(text), behind))
+        }
+        _ => {
+            let ends = |byte: &u8| is_between(byte) || matches!(byte, b'}' | b']');
+            let (word, behind) = json.split_at(json.iter().position(ends)?);
+            Some((Token::Other(word), behind))
+        }
+    }
+}
+
+/// The text of a string in JSON; of any other token, as it is written.
+fn text_of<'a>(token: &Token<'a>) -> Cow<'a, str> {
+    let inner = |text: &'a [u8]| text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    match token {
+        Token::Text(text) if !text.contains(&b'\\') => String::from_utf8_lossy(inner(text)),
+        Token::Text(text) => match parse_own(text) {
+            Ok(Value::String(text)) => text.into(),
+            _ => String::from_utf8_lossy(inner(text)),
+        },
+        Token::Other(word) => String::from_utf8_lossy(word),
+        Token::Open { .. } | Token::Close => Cow::default(),
     }
 }
 
@@ -59,53 +205,15 @@ fn is_simple_key(key: &str) -> bool {
     key.len() <= 128 && !key.contains('\n')
 }
 
-/// A key that needs a line of its own, behind `? `, and its value behind `: `.
-fn write_entry(key: &str, value: &Value, indent: usize, out: &mut String) {
-    out.push_str("? ");
-    write_text(key, indent + 2, out);
-    pad(indent, out);
-    out.push_str(": ");
-    match value {
-        Value::Object(map) if !map.is_empty() => write_map(map, indent + 2, out),
-        Value::Array(items) if !items.is_empty() => write_list(items, indent + 2, out),
-        other => write_scalar(other, indent + 2, out),
-    }
-}
-
-fn write_list(items: &[Value], indent: usize, out: &mut String) {
-    for (i, item) in items.iter().enumerate() {
-        if i > 0 {
-            pad(indent, out);
-        }
-        out.push_str("- ");
-        match item {
-            Value::Object(map) if map.iter().len() > 0 => write_map(map, indent + 2, out),
-            Value::Array(items) if !items.is_empty() => write_list(items, indent + 2, out),
-            other => write_scalar(other, indent + 2, out),
-        }
-    }
-}
-
 fn pad(indent: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// A scalar or an empty container, and the line's end.
-fn write_scalar(value: &Value, indent: usize, out: &mut String) {
-    match value {
-        Value::Object(_) => out.push_str("{}"),
-        Value::Array(_) => out.push_str("[]"),
-        Value::String(text) => return write_text(text, indent, out),
-        other => out.push_str(&other.to_string()),
-    }
-    out.push('\n');
-}
-
 /// A string in the form that needs the fewest signs, and the line's end.
-fn write_text(text: &str, indent: usize, out: &mut String) {
+fn write_text(text: &str, indent: usize, begun: usize, out: &mut String) {
     if is_plain(text) {
-        write_folded(text, None, indent, out);
-    } else if is_literal(text) {
+        write_folded(text, None, indent, begun, out);
+    } else if is_literal(text, indent) {
         let body = text.trim_end_matches('\n');
         out.push_str(match text.len() - body.len() {
             0 => "|-\n",
@@ -121,7 +229,7 @@ fn write_text(text: &str, indent: usize, out: &mut String) {
         }
         return;
     } else if is_single_quoted(text) {
-        write_folded(text, Some('\''), indent, out);
+        write_folded(text, Some('\''), indent, begun, out);
     } else {
         write_quoted(text, out);
     }
@@ -171,10 +279,17 @@ fn is_printed(c: char) -> bool {
     c == ' ' || c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric())
 }
 
+/// The characters of the last line, of which so many may have been written before.
+fn column(begun: usize, out: &str) -> usize {
+    match out.rsplit_once('\n') {
+        Some((_, line)) => line.chars().count(),
+        None => begun + out.chars().count(),
+    }
+}
+
 /// A text, plain or in single quotes, folded at single spaces once a line is longer than [`LINE_CHARS`].
-fn write_folded(text: &str, quote: Option<char>, indent: usize, out: &mut String) {
-    let line = out.rfind('\n').and_then(|at| out.get(at + 1..)).unwrap_or(out);
-    let mut column = line.chars().count() + usize::from(quote.is_some());
+fn write_folded(text: &str, quote: Option<char>, indent: usize, begun: usize, out: &mut String) {
+    let mut column = column(begun, out) + usize::from(quote.is_some());
     out.extend(quote);
     let mut before = ' ';
     let mut chars = text.chars().peekable();
@@ -198,8 +313,9 @@ fn write_folded(text: &str, quote: Option<char>, indent: usize, out: &mut String
 }
 
 /// Returns true if a text of several lines can stand as a literal block.
-fn is_literal(text: &str) -> bool {
+fn is_literal(text: &str, indent: usize) -> bool {
     text.contains('\n')
+        && text.split('\n').count().saturating_mul(indent) <= LITERAL_PAD_MAX
         && !text.starts_with([' ', '\n'])
         && text.chars().all(|c| c == '\n' || c == ' ' || c.is_ascii_graphic())
         // A block's blank lines and its end are easy to get wrong where lines have nothing but spaces.
@@ -228,7 +344,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::read;
-    use super::to_yaml;
+    use super::{Writer, to_yaml};
     use kindom_api::json::{Map, Value, parse};
 
     fn check(json: &str, want: &str) {
@@ -294,6 +410,17 @@ mod tests {
         check(&format!(r#"{{"{escaped}":1}}"#), &format!("? \"{escaped}\"\n: 1\n"));
     }
 
+    #[test]
+    fn many_lines_deep_in_a_tree_are_quoted() {
+        let lines = "x\\n".repeat(5000);
+        check(&format!(r#"{{"a":"{lines}"}}"#), &format!("a: |\n{}", "  x\n".repeat(5000)));
+        let deep = |text: &str| format!("{}\"{text}\"{}", "[".repeat(250), "]".repeat(250));
+        let yaml = to_yaml(&parse(deep(&lines).as_bytes()).unwrap());
+        assert!(yaml.len() < 16_000 && yaml.contains(r"x\nx\n"), "{}", yaml.len());
+        let few = to_yaml(&parse(deep("x\\ny").as_bytes()).unwrap());
+        assert!(few.contains("|-\n"), "{few}");
+    }
+
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -322,6 +449,24 @@ mod tests {
             let text = to_yaml(&value);
             let got = read::parse(&text).map(|d| d.value);
             prop_assert_eq!(got, Ok(want), "{}", text);
+            // The same in pieces, of text that is cut anywhere.
+            let json = [value.to_vec(), b"\n".to_vec()].concat();
+            for each in [1, 7, 64] {
+                let (mut writer, mut left, mut pieces) = (Writer::default(), Vec::new(), String::new());
+                for part in json.chunks(each) {
+                    left.extend_from_slice(part);
+                    loop {
+                        let mut piece = String::new();
+                        let taken = writer.write(&left, each, &mut piece);
+                        left.drain(..taken);
+                        pieces.push_str(&piece);
+                        if taken == 0 {
+                            break;
+                        }
+                    }
+                }
+                prop_assert_eq!(&pieces, &text);
+            }
         }
     }
 }
