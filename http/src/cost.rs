@@ -55,9 +55,9 @@ pub(crate) fn write(bytes: usize, accepted: Accepted) -> Duration {
     nanos(bytes, if copies { COPIED } else { PARSED })
 }
 
-/// Makes what is sent first of an answer that is made of stored objects of so many bytes: all of it, if it is protobuf or not long.
+/// Makes what is sent first of an answer that is made of stored objects of so many bytes: all of it, if it is not long.
 pub(crate) fn answer(request: &Head, bytes: usize, accepted: Accepted) -> Duration {
-    let first = if accepted.format == Format::Protobuf { bytes } else { bytes.min(WHOLE_BYTES_MAX) };
+    let first = bytes.min(WHOLE_BYTES_MAX);
     let zipped = if bytes >= GZIP_BYTES_MIN && takes_gzip(request) { zip(first) } else { Duration::ZERO };
     write(first, Accepted { pretty: is_pretty(request, accepted), ..accepted }) + zipped
 }

@@ -49,6 +49,7 @@ mod identity;
 mod in_flight;
 mod json_schemas;
 mod layout;
+mod lists;
 mod metrics;
 pub mod negotiate;
 mod openapi;

@@ -1,27 +1,21 @@
-//! An object or a list in the shape that the client takes.
+//! An object in the shape that the client takes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kindom_actor_kit::{DEAR, Held, dear, turn};
-use kindom_api::{GroupResource, Value};
+use kindom_actor_kit::{DEAR, dear};
+use kindom_api::Value;
 use kindom_objects::declared_subresources::Part;
-use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{Converter, StoredObject, Subresource, TypeSpec, Unreadable, VersionSpec, render};
-use kindom_resource_actor::ReadError;
 
 use crate::RequestError;
-use crate::ahead::convert_ahead;
 use crate::call::Call;
-use crate::cost::{self, WHOLE_BYTES_MAX};
+use crate::cost;
 use crate::layout::LAID_OUT_BYTES;
 use crate::negotiate::{Accepted, MetaVersion, Shape};
 use crate::respond::Reply;
-use crate::response::Response;
-use crate::select::Listed;
-use crate::status::{Failure, unreadable_object};
-use crate::table::{self, Column, IncludeObject, ListMeta};
-use crate::untyped::Untyped;
+use crate::status::Failure;
+use crate::table::{self, Column, IncludeObject, ListFrame, ListMeta};
 
 /// Adds the deprecation warning of the request's version to a reply, before its other warnings.
 pub(crate) fn deprecation(call: &Call<'_>, mut reply: Reply) -> Result<Reply, Failure> {
@@ -149,7 +143,7 @@ fn part_shaped(
 }
 
 /// The internal type of a typed kind, as Go names it: its package is the first label of the group, `core` if that is empty.
-fn go_type(spec: &TypeSpec, kind: &str) -> String {
+pub(crate) fn go_type(spec: &TypeSpec, kind: &str) -> String {
     let package = spec.group.split('.').next().filter(|label| !label.is_empty());
     format!("*{}.{kind}", package.unwrap_or("core"))
 }
@@ -193,171 +187,13 @@ impl Tables {
         Ok(table::row(cells, &shown, self.include, self.meta))
     }
 
+    /// The frame of a list of rows.
+    pub(crate) fn frame(&self, list: &ListMeta) -> ListFrame {
+        table::rows(self.meta, list, &self.columns)
+    }
+
     pub(crate) fn table(&self, list: &ListMeta, rows: Vec<Value>, with_columns: bool) -> Value {
         let columns = if with_columns { self.columns.as_slice() } else { &[] };
         table::table(self.meta, list, columns, rows)
-    }
-}
-
-/// The bytes of a list that are made at a time, behind those that are sent first.
-const PIECE_BYTES: usize = 128 << 10;
-
-/// A list in the shape that the client takes, in pieces.
-pub(crate) async fn list_reply(
-    call: &Call<'_>,
-    mut listed: Listed,
-    accepted: Accepted,
-    warnings: Vec<String>,
-) -> Result<Response, Failure> {
-    let (spec, version) = (&call.spec, call.version()?);
-    let api_version = spec.api_version(&version.name);
-    let (form, list) = match accepted.shape {
-        Shape::Whole => {
-            let typed = spec.is_typed();
-            let form = ItemForm::Whole(typed.then(|| Untyped::new(&api_version, &spec.names.kind)));
-            (form, table::list(&api_version, &spec.names.list_kind, &listed.meta, typed))
-        }
-        Shape::Table(meta) => {
-            dear(cost::compile(spec.uncompiled_bytes(&version.name))).await?;
-            let tables = Tables::new(call, spec, meta)?;
-            let list = table::rows(meta, &listed.meta, &tables.columns);
-            (ItemForm::Table(Box::new(tables)), list)
-        }
-        Shape::Metadata(_) => {
-            let list = match spec.is_typed() {
-                true => go_type(spec, &spec.names.list_kind),
-                false => "*unstructured.UnstructuredList".to_owned(),
-            };
-            return Err(RequestError::ListNotAcceptable(list).into());
-        }
-        Shape::MetadataList(meta) => (ItemForm::Metadata(meta), table::metadata_list(meta, &listed.meta)),
-    };
-    // One walk, as a list may have very many objects.
-    let (mut bytes, mut converted) = (0, 0);
-    for object in &listed.objects {
-        bytes += object.json().len();
-        if !render::is_copied(spec, version, object) {
-            converted += spec.bytes_to_convert(object);
-        }
-    }
-    let each = cost::write(PIECE_BYTES, accepted) + cost::parse(converted.min(PIECE_BYTES));
-    let turns = call.piece_turns(each);
-    let convert = cost::parse(converted.min(cost::WHOLE_BYTES_MAX));
-    dear(cost::answer(call.request, bytes, accepted) + convert).await?;
-    if spec.converter().is_some() {
-        convert_ahead(call, listed.objects.iter(), &mut listed.conversions, &mut listed.held).await?;
-        turn(cost::parse(listed.conversions.bytes().min(cost::WHOLE_BYTES_MAX))).await;
-    }
-    let pieces = ListPieces {
-        conversions: listed.conversions,
-        spec: Arc::clone(spec),
-        version: version.name.clone(),
-        resource: call.resource(),
-        form,
-        start: Some(list.start),
-        left: bytes,
-        is_first: true,
-        objects: listed.objects.into_iter(),
-        end: Some(list.end),
-        _held: listed.held,
-    };
-    let reply = Reply::pieces(200, Box::new(pieces), turns).declared(call.declared());
-    Ok(deprecation(call, reply.with_warnings(warnings))?.write(call.request, accepted))
-}
-
-/// The form of a list's items.
-enum ItemForm {
-    /// Without their types, if the list is typed.
-    Whole(Option<Untyped>),
-    Metadata(MetaVersion),
-    Table(Box<Tables>),
-}
-
-impl ItemForm {
-    fn write(
-        &self,
-        spec: &TypeSpec,
-        version: &VersionSpec,
-        object: &StoredObject,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Unreadable> {
-        match self {
-            ItemForm::Whole(untyped) => {
-                let start = out.len();
-                render::write_served(spec, version, object, out)?;
-                if let Some(untyped) = untyped {
-                    untyped.strip(out, start);
-                }
-            }
-            ItemForm::Metadata(meta) => {
-                let tree = render::internal(spec, version, object)?;
-                table::metadata_only(&tree, *meta).write_to(out);
-            }
-            ItemForm::Table(tables) => tables.row(spec, version, object)?.write_to(out),
-        }
-        Ok(())
-    }
-}
-
-/// The pieces of a list: its start with the first items, more items, its end.
-struct ListPieces {
-    /// The answers of the type's webhook.
-    conversions: Conversions,
-    spec: Arc<TypeSpec>,
-    version: String,
-    resource: GroupResource,
-    form: ItemForm,
-    start: Option<Vec<u8>>,
-    /// The bytes of the objects that are left.
-    left: usize,
-    is_first: bool,
-    objects: std::vec::IntoIter<Arc<StoredObject>>,
-    end: Option<Vec<u8>>,
-    _held: Held,
-}
-
-impl Iterator for ListPieces {
-    type Item = Result<Vec<u8>, Failure>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut conversions = std::mem::take(&mut self.conversions);
-        let piece = conversions.during(|| self.piece());
-        self.conversions = conversions;
-        piece
-    }
-}
-
-impl ListPieces {
-    fn piece(&mut self) -> Option<Result<Vec<u8>, Failure>> {
-        // Nothing follows the end.
-        self.end.as_ref()?;
-        let spec = Arc::clone(&self.spec);
-        let Some(version) = spec.version(&self.version) else {
-            return Some(Err(unreadable_object(self.resource.clone(), ReadError::Gone)));
-        };
-        // What is sent first is one piece.
-        let (mut piece, most) = match self.start.take() {
-            Some(start) => (start, WHOLE_BYTES_MAX),
-            None => (Vec::new(), PIECE_BYTES),
-        };
-        // The last object may be large, and each gets a resourceVersion.
-        let room = most.min(self.left) + self.left.min(most) / 8 + 512;
-        piece.reserve(room);
-        let mut converting = 0;
-        while piece.len() + converting < most {
-            let Some(object) = self.objects.next() else {
-                piece.extend(self.end.take()?);
-                break;
-            };
-            self.left = self.left.saturating_sub(object.json().len());
-            converting += spec.bytes_to_convert(&object) - object.json().len();
-            if !std::mem::take(&mut self.is_first) {
-                piece.push(b',');
-            }
-            if let Err(why) = self.form.write(&spec, version, &object, &mut piece) {
-                return Some(Err(unreadable_object(self.resource.clone(), why.into())));
-            }
-        }
-        Some(Ok(piece))
     }
 }

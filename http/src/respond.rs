@@ -41,6 +41,8 @@ pub(crate) struct Reply {
     pub(crate) declared: Option<&'static Declared>,
     /// Who makes an answer that takes much more bytes than its body has; without, it is made at once.
     turns: Option<PieceTurns>,
+    /// The pieces are protobuf already.
+    is_protobuf: bool,
     /// The record of its request has it. Upstream's has no failure that the client would not have taken.
     is_recorded: bool,
 }
@@ -115,6 +117,7 @@ impl Reply {
             headers: Vec::new(),
             declared: None,
             turns: None,
+            is_protobuf: false,
             is_recorded: true,
         }
     }
@@ -129,6 +132,11 @@ impl Reply {
 
     pub(crate) fn pieces(code: u16, pieces: Pieces, turns: PieceTurns) -> Self {
         Self::new(code, Body::Pieces(pieces, turns))
+    }
+
+    /// With pieces of protobuf, for a client that takes that and a request whose record has no answer.
+    pub(crate) fn protobuf_pieces(code: u16, pieces: Pieces, turns: PieceTurns) -> Self {
+        Self { is_protobuf: true, ..Self::pieces(code, pieces, turns) }
     }
 
     pub(crate) fn status(status: Status) -> Self {
@@ -192,7 +200,15 @@ impl Reply {
         let layout = match accepted.format {
             Format::Json if is_pretty(request, accepted) => Layout::Indented(Indenter::default()),
             Format::Yaml => Layout::Yaml(yaml::Writer::default()),
-            Format::Protobuf => return whole_protobuf(request, builder, self.body, self.declared),
+            Format::Protobuf => {
+                return match self.body {
+                    Body::Pieces(pieces, turns) if self.is_protobuf => {
+                        builder.content_type(protobuf::MEDIA_TYPE);
+                        sent(request, send_pieces(request, builder, pieces, turns))
+                    }
+                    body => whole_protobuf(request, builder, body, self.declared),
+                };
+            }
             Format::Json => {
                 builder.content_type(JSON);
                 return match self.body {

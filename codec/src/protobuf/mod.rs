@@ -20,6 +20,7 @@
 #[rustfmt::skip]
 mod catalogue;
 mod declared;
+mod list;
 mod read;
 pub mod wire;
 mod write;
@@ -32,6 +33,7 @@ use std::fmt;
 use kindom_api::Value;
 
 pub use declared::Messages;
+pub use list::List;
 pub use read::{Envelope, decode, decode_telling};
 pub use write::{encode, encode_as, watch_event};
 

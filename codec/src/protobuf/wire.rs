@@ -180,8 +180,12 @@ impl Backwards {
     pub fn within(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         let end = self.0.len();
         write(self);
-        let length = self.0.len() - end;
-        self.put_varint(length as u64);
+        self.put_length(field, self.0.len() - end);
+    }
+
+    /// The tag of a field of so many bytes, and their number.
+    pub(super) fn put_length(&mut self, field: u32, bytes: usize) {
+        self.put_varint(bytes as u64);
         self.put_tag(field, 2);
     }
 

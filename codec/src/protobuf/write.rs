@@ -39,9 +39,13 @@ pub fn watch_event(kind: &str, object: &[u8]) -> Vec<u8> {
     out.finish()
 }
 
-/// Writes the fields of a message, the last one first. Trees are no deeper than their parsers let them be.
 fn write(object: &Value, message: &Message, out: &mut Backwards) {
-    for Field(number, _, name, kind, many, _) in message.1.iter().rev() {
+    fields(object, message.1, out);
+}
+
+/// Writes fields of a message, the last one first. Trees are no deeper than their parsers let them be.
+pub(super) fn fields(object: &Value, fields: &[Field], out: &mut Backwards) {
+    for Field(number, _, name, kind, many, _) in fields.iter().rev() {
         let value = if name.is_empty() { Some(object) } else { object.get(name) };
         let value = value.filter(|value| !value.is_null());
         match (many, value) {
@@ -71,7 +75,7 @@ fn write(object: &Value, message: &Message, out: &mut Backwards) {
     }
 }
 
-fn one(number: u32, kind: Kind, value: &Value, out: &mut Backwards) {
+pub(super) fn one(number: u32, kind: Kind, value: &Value, out: &mut Backwards) {
     match kind {
         Kind::Text | Kind::Gone => out.bytes(number, value.as_str().unwrap_or_default().as_bytes()),
         Kind::Bool => out.number(number, u64::from(value.as_bool().unwrap_or_default())),

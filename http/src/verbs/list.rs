@@ -1,8 +1,8 @@
 //! GET of a collection.
 
 use crate::call::Call;
+use crate::lists::list_reply;
 use crate::query::ListOptions;
-use crate::reply::list_reply;
 use crate::response::Response;
 use crate::select::select;
 use crate::status::Failure;

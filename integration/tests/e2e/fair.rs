@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use kindom_codec::protobuf;
 use kindom_integration::{Answer, Client, Server, ServerOptions, count};
+use kindom_objects::Declared;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
@@ -254,4 +256,63 @@ async fn what_a_request_grows_to_is_in_the_budget() {
     }
     assert_eq!(seen, 14, "the one that was deleted since is among them");
     eventually("nothing is held", async || (held(&client).await == Some(0)).then_some(())).await;
+}
+
+/// Lists that are larger than what a connection may hold, and an object of which a byte takes hundreds when it is laid out: they
+/// come in pieces, in every form.
+#[tokio::test]
+async fn what_is_longer_than_the_budget_comes_in_pieces() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let server = ServerOptions::default().args(&["--memory-budget", "8388608"]).start().await.unwrap();
+    let client = server.client().unwrap();
+    for n in 0..30 {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{n:02}")},
+            "data": {"long": "x y\n".repeat(25_000), "n": n.to_string()}});
+        client.post(MAPS, &map).await.unwrap().expect_status(201).unwrap();
+    }
+    let get = async |path: &str, accept: &str| {
+        let answer = client.request("GET", path).accept(accept).send().await.unwrap();
+        answer.expect_status(200).unwrap()
+    };
+    let whole = get(MAPS, "application/json").await;
+    assert!(whole.body.len() > 3 << 20);
+    let pretty = get(&format!("{MAPS}?pretty=true"), "application/json").await;
+    assert!(pretty.text().starts_with("{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n    {\n"));
+    assert_eq!(pretty.json(), whole.json());
+    let yaml = get(MAPS, "application/yaml").await;
+    let read = kindom_codec::manifests::parse("list", &yaml.body).unwrap();
+    let read: Value = serde_json::from_str(&read[0].1.to_string()).unwrap();
+    assert_eq!(read, whole.json());
+
+    let protobuf = get(MAPS, "application/vnd.kubernetes.protobuf").await;
+    let kind: &'static Declared = Box::leak(Box::new(Declared::catalogued("v1", "ConfigMap")));
+    let read = protobuf::decode(&protobuf.body, kind.messages().unwrap().list()).unwrap();
+    let read: Value = serde_json::from_str(&read.to_string()).unwrap();
+    assert_eq!(read["metadata"]["resourceVersion"], whole.at("/metadata/resourceVersion").clone());
+    let wanted = whole.at("/items").as_array().unwrap().clone();
+    assert_eq!(read["items"].as_array().unwrap().len(), wanted.len());
+    for (item, wanted) in read["items"].as_array().unwrap().iter().zip(&wanted) {
+        assert_eq!((&item["data"], &item["metadata"]["uid"]), (&wanted["data"], &wanted["metadata"]["uid"]));
+    }
+    for form in ["application/json", "application/vnd.kubernetes.protobuf"] {
+        for kind in ["Table", "PartialObjectMetadataList"] {
+            get(MAPS, &format!("{form};as={kind};v=v1;g=meta.k8s.io,application/json")).await;
+        }
+    }
+
+    let mut deep = crd(GROUP, "deeps", "Deep", "Namespaced");
+    deep["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    register(&client, &deep).await;
+    let path = format!("/apis/{GROUP}/v1/namespaces/default/deeps");
+    let lists = format!("{}{}0{}", "[".repeat(200), "0,".repeat(50_000), "]".repeat(200));
+    let body = object(GROUP, "Deep", "one", json!("here")).to_string().replace("\"here\"", &lists);
+    let laid_out = client.request("POST", &format!("{path}?pretty=true")).body("application/json", body);
+    let laid_out = laid_out.send().await.unwrap().expect_status(201).unwrap();
+    assert!(laid_out.body.len() > 15 << 20);
+    for (query, accept) in [("?pretty=true", "application/json"), ("", "application/yaml")] {
+        assert!(get(&format!("{path}/one{query}"), accept).await.body.len() > 15 << 20);
+    }
+    let held = async || metric(&client, "kindom_memory_held_bytes").await;
+    eventually("nothing is held", async || (held().await == Some(0)).then_some(())).await;
 }
