@@ -24,8 +24,9 @@ const COMPILED: u64 = 300;
 const REFUSED: u64 = 40;
 /// For each object of a list.
 const LISTED: u64 = 100;
-/// For each object that a selector is compared with.
+/// For each object that a selector is compared with, and for each of its requirements.
 const SELECTED: u64 = 3_000;
+const COMPARED: u64 = 60;
 /// For each type that a document of discovery or OpenAPI names.
 const DESCRIBED: u64 = 10_000;
 
@@ -67,9 +68,17 @@ pub(crate) fn compile(bytes: usize) -> Duration {
     nanos(bytes, COMPILED)
 }
 
-/// Looks through so many objects, until `take` of them are selected.
-pub(crate) fn list(objects: usize, take: usize, selects_all: bool) -> Duration {
-    if selects_all { nanos(objects.min(take), LISTED) } else { nanos(objects, SELECTED) }
+/// Looks through so many objects, until `take` of them meet so many requirements.
+pub(crate) fn list(objects: usize, take: usize, requirements: usize) -> Duration {
+    match requirements {
+        0 => nanos(objects.min(take), LISTED),
+        _ => nanos(objects, SELECTED) + compare(objects.saturating_mul(requirements)),
+    }
+}
+
+/// Compares so many times a label or a field with a requirement.
+pub(crate) fn compare(times: usize) -> Duration {
+    nanos(times, COMPARED)
 }
 
 /// Reads so many bytes of stored objects into trees.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kindom_actor_kit::Held;
 use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::{Value, json};
 use kindom_objects::conversion::Conversion;
@@ -22,11 +23,17 @@ pub(crate) struct Filter {
     declared: Vec<SelectableField>,
     /// The version that declares them.
     version: String,
+    /// The memory of selectors that take much: a watch has them for hours.
+    _held: Option<Held>,
 }
+
+/// Selectors of so few bytes cost nothing.
+const FEW_BYTES: usize = 4 << 10;
 
 impl Filter {
     /// # Errors
-    /// [`RequestError::BadRequest`] for a field that cannot be selected by.
+    /// [`RequestError::BadRequest`] for a field that cannot be selected by; [`Overloaded`](kindom_actor_kit::Overloaded) if there is
+    /// no room for the selectors.
     pub(crate) fn new(call: &Call<'_>, options: &ListOptions) -> Result<Self, Failure> {
         let mut declared: Vec<SelectableField> = Vec::new();
         let fields =
@@ -53,12 +60,18 @@ impl Filter {
                 }
             }
         }
+        let bytes = options.label_selector.bytes() + options.field_selector.bytes();
+        let mut held = (bytes > FEW_BYTES).then(|| call.room().begin());
+        if let Some(held) = &mut held {
+            held.grow(bytes)?;
+        }
         Ok(Self {
             prefix: call.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default(),
             labels: options.label_selector.clone(),
             fields: options.field_selector.clone(),
             declared,
             version: call.info.resource.version.clone(),
+            _held: held,
         })
     }
 
@@ -85,6 +98,11 @@ impl Filter {
     /// `true` if every object of the namespace matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// The requirements that an object is compared with.
+    pub(crate) fn requirements(&self) -> usize {
+        self.labels.requirements().len() + self.fields.requirements().len()
     }
 
     /// The bytes of these objects that have to be read into trees to select from them.

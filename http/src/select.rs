@@ -124,7 +124,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
             let (snapshot, revision) =
                 call.handle.snapshot(freshness, call.deadline).await.map_err(|e| call.read_failure(e))?;
             let take = limit.unwrap_or(usize::MAX);
-            dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.is_everything())).await?;
+            dear(cost::list(snapshot.count(filter.prefix(), start), take, filter.requirements())).await?;
             // Of many objects this alone is dear: it comes behind the step that has moved them to the processors.
             dear(cost::parse(filter.bytes_read(&call.spec, snapshot.range(filter.prefix(), start)))).await?;
             if filter.needs_answers(&call.spec) {
@@ -152,7 +152,7 @@ pub(crate) async fn select(call: &Call<'_>, options: &ListOptions) -> Result<Lis
                 call.handle.list_at(revision, filter.prefix(), start, page, call.deadline, &mut hold).await;
             let (read, total) = listed.map_err(|error| too_old(call, error, token.as_ref()))?;
             let take = limit.unwrap_or(usize::MAX);
-            dear(cost::list(read.len(), take, filter.is_everything())).await?;
+            dear(cost::list(read.len(), take, filter.requirements())).await?;
             dear(cost::parse(filter.bytes_read(&call.spec, read.iter()))).await?;
             if filter.needs_answers(&call.spec) {
                 convert_ahead(call, read.iter(), &mut conversions, &mut held).await?;

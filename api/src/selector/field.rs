@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::label::heap_bytes;
+
 /// One requirement of a field selector.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldRequirement {
@@ -70,6 +72,13 @@ impl FieldSelector {
     #[must_use]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
+    }
+
+    /// About as many bytes as it takes in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let of = |r: &FieldRequirement| size_of_val(r) + heap_bytes(&r.field) + heap_bytes(&r.value);
+        self.requirements.iter().map(of).sum()
     }
 
     /// The value that a field must have for a match, if a requirement demands one.

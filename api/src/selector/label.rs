@@ -130,6 +130,21 @@ impl LabelSelector {
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
+
+    /// About as many bytes as it takes in memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = |text: &String| size_of::<String>() + heap_bytes(text);
+        let of = |r: &LabelRequirement| {
+            size_of::<LabelRequirement>() + heap_bytes(&r.key) + r.values.iter().map(text).sum::<usize>()
+        };
+        self.requirements.iter().map(of).sum()
+    }
+}
+
+/// The bytes of a text behind its place, as an allocator hands them out.
+pub(super) fn heap_bytes(text: &str) -> usize {
+    if text.is_empty() { 0 } else { text.len().next_multiple_of(16) + 16 }
 }
 
 /// The key, the operator and the values of each expression of a `metav1.LabelSelector`.
@@ -170,7 +185,7 @@ impl LabelRequirement {
     }
 
     fn matches(&self, label: Option<&str>) -> bool {
-        let has = |value: &str| self.values.iter().any(|v| v == value);
+        let has = |value: &str| self.values.binary_search_by(|v| v.as_str().cmp(value)).is_ok();
         let compare = |test: fn(&i64, &i64) -> bool| {
             let wanted = self.values.first().and_then(|v| v.parse().ok());
             label.and_then(|v| v.parse().ok()).zip(wanted).is_some_and(|(have, wanted)| test(&have, &wanted))

@@ -6,6 +6,7 @@
 //! itself come to the workers by a [`Loopback`]. [`StopHandle`] walks the server through the phases of its end ([`Phase`]), which
 //! every connection follows by itself.
 
+mod attended;
 mod http2;
 mod inflow;
 mod loopback;
@@ -47,6 +48,7 @@ use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
 use crate::turns::Turns;
+use attended::Attended;
 use inflow::{Heads, Inflow};
 pub use loopback::Loopback;
 use loopback::{Receivers, Taken};
@@ -291,8 +293,8 @@ thread_local! {
 /// Boxed, because the futures that it passes through would each keep room for it as long as the connection lives.
 type Tls = Box<TlsStream<TcpStream>>;
 
-/// A connection, and its place in its worker.
-type Connection<T> = Paced<T, Rc<Place>>;
+/// A connection of HTTP/1.1, and its place in its worker.
+type Connection<T> = Paced<Attended<T>, Rc<Place>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
@@ -329,7 +331,7 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
                         http2::serve(io, app, peer, address, phase, shared.streams_max, turns.clone());
                     turns.take(served).await;
                 } else {
-                    let io = Paced::new(io, address, Rc::clone(&place));
+                    let io = Paced::new(Attended::new(io, place.guest()), address, Rc::clone(&place));
                     let served = async {
                         tokio::select! {
                             biased;
@@ -372,7 +374,7 @@ where
             }
         })
         .on_connect_ext(move |io: &Connection<T>, data| {
-            data.insert(peer(&shared.state, &io.io));
+            data.insert(peer(&shared.state, &io.io.io));
             data.insert(Rc::clone(&io.data));
         })
         .h1(fn_factory(move || ready(Ok::<_, ()>(counted(Rc::clone(&app))))))
@@ -401,7 +403,10 @@ where
         };
         let Some(next) = next else { return };
         let (io, place) = match next.into_parts() {
-            Ok((io, place)) => (Paced::new(io, None, Rc::new(places.enter())), place),
+            Ok((io, place)) => {
+                let own = Rc::new(places.enter());
+                (Paced::new(Attended::new(io, own.guest()), None, own), place)
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection of the process itself cannot be served");
                 continue;

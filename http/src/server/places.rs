@@ -93,6 +93,11 @@ impl Guest {
         self.told.notify_one();
     }
 
+    /// Returns true if a request is under way.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.get() > 0
+    }
+
     /// Returns true if nothing was under way for so long.
     pub(super) fn is_idle_for(&self, time: Duration) -> bool {
         self.under_way.get() == 0 && self.idle_since.get().elapsed() >= time

@@ -43,6 +43,8 @@ const EVENTS_AT_ONCE: usize = 128;
 const CHUNK_BYTES: usize = 64 << 10;
 /// The most bytes of events that are read at once to see if they are selected, or an event.
 const READ_BYTES: usize = 128 << 10;
+/// So many requirements of selectors are compared at a time.
+const COMPARED_MAX: usize = 20_000;
 /// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The time before its end at which a watch sends a last bookmark.
@@ -82,7 +84,7 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
             Err(error) => return Err(read(error)),
         };
         let objects = snapshot.count(filter.prefix(), "");
-        let cost = cost::list(objects, usize::MAX, filter.is_everything())
+        let cost = cost::list(objects, usize::MAX, filter.requirements())
             + cost::parse(filter.bytes_read(&call.spec, snapshot.range(filter.prefix(), "")));
         let spec = Arc::clone(&call.spec);
         let select = async move {
@@ -456,14 +458,17 @@ impl WatchStream {
     /// The next chunk of what was taken; none if there is nothing to be sent of it.
     fn pending_chunk(&mut self, spec: Option<Arc<TypeSpec>>) -> Option<Bytes> {
         let spec = spec?;
-        let (mut chunk, mut read) = (Vec::new(), 0);
+        let (mut chunk, mut read, mut compared) = (Vec::new(), 0, 0);
         while chunk.len() < CHUNK_BYTES
             && read < READ_BYTES
+            && compared < COMPARED_MAX
             && !self.pending.is_empty()
             && self.may_send()
             && let Some(event) = self.pending.pop_front()
         {
             read += self.filter.bytes_read(&spec, event.object.iter().chain(&event.previous));
+            // The object before and after.
+            compared += 2 * self.filter.requirements();
             if self.is_lost(&event) {
                 self.ended = true;
                 let message = self.last_words.take().unwrap_or_else(|| {

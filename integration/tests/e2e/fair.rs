@@ -231,6 +231,27 @@ async fn what_a_request_grows_to_is_in_the_budget() {
     too_much(patch(apply, &applied, configuration(30_000)).await);
     patch(apply, &applied, configuration(1000)).await.expect_status(201).unwrap();
 
+    // A watch has its selectors for hours.
+    let without: Vec<String> = (0..4000).map(|n| format!("!k{n}")).collect();
+    let selective = format!("{QUIET}?watch=true&labelSelector={}", without.join("%2C"));
+    let other = server.client().unwrap();
+    let watch = other.watch(&selective).await.unwrap();
+    eventually("selectors are counted", async || (held(&client).await > Some(300_000)).then_some(())).await;
+    drop((watch, other));
+    eventually("nothing is held", async || (held(&client).await == Some(0)).then_some(())).await;
+    let many: Vec<Client> = (0..40).map(|_| server.client().unwrap()).collect();
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for client in &many {
+        match client.watch(&selective).await {
+            Ok(watch) => open.push(watch),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 0 && open.len() > 5, "{refused} of {}", many.len());
+    drop((open, many));
+    eventually("nothing is held", async || (held(&client).await == Some(0)).then_some(())).await;
+
     for n in 0..12 {
         client.post(QUIET, &large(&format!("large-{n}"), 100_000)).await.unwrap().expect_status(201).unwrap();
     }
