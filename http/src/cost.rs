@@ -81,6 +81,11 @@ pub(crate) fn compare(times: usize) -> Duration {
     nanos(times, COMPARED)
 }
 
+/// Copies so many bytes into an answer.
+pub(crate) fn copy(bytes: usize) -> Duration {
+    nanos(bytes, COPIED)
+}
+
 /// Reads so many bytes of stored objects into trees.
 pub(crate) fn parse(bytes: usize) -> Duration {
     nanos(bytes, PARSED)

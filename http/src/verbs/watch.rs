@@ -10,7 +10,7 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt as _, unfold};
-use kindom_actor_kit::{Deadline, Overloaded, dear, latest};
+use kindom_actor_kit::{Deadline, Flow, Held, Overloaded, Room, dear, latest};
 use kindom_api::{Map, Value, object};
 use kindom_objects::webhook_conversion::Conversions;
 use kindom_objects::{StoredObject, TypeSpec, Unreadable, VersionSpec, render};
@@ -20,7 +20,7 @@ use kindom_storage::{Revision, StorageError};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::call::Call;
 use crate::cost;
@@ -45,6 +45,13 @@ const CHUNK_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 128 << 10;
 /// So many requirements of selectors are compared at a time.
 const COMPARED_MAX: usize = 20_000;
+/// The bytes of a chunk from which on it counts in the memory budget until the client's connection has it.
+const LONG_BYTES: usize = 2 * CHUNK_BYTES;
+/// About as many bytes as a cell of a table has at most.
+const CELL_BYTES: usize = 1300;
+/// The time between two looks whether there is room for a long chunk, and the time after which the watch ends without.
+const ROOM_EVERY: Duration = Duration::from_millis(100);
+const ROOM_WITHIN: Duration = Duration::from_secs(30);
 /// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The time before its end at which a watch sends a last bookmark.
@@ -130,6 +137,9 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
     let (guard, counter) = call.state.metrics.watch(&resource.group, &resource.version, &resource.resource);
     let stream = WatchStream {
         state: Arc::clone(call.state),
+        flow: call.flow,
+        room: call.room(),
+        held: None,
         handle: call.handle.clone(),
         ahead: None,
         cursor: call.handle.watch(cursor).map_err(read)?,
@@ -152,10 +162,7 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         events: counter,
         _guard: guard,
     };
-    let events = unfold(stream, |mut stream| async move {
-        let chunk = stream.next().await?;
-        Some((chunk, stream))
-    });
+    let events = unfold(Box::new(stream), WatchStream::next);
     if websocket::is_wanted(call.request) {
         return Ok(upgrade(call, events, payload));
     }
@@ -240,6 +247,10 @@ enum EventForm {
 
 struct WatchStream {
     state: Arc<State>,
+    flow: Flow,
+    room: Room,
+    /// The memory of the chunk that the connection took last.
+    held: Option<Held>,
     handle: ResourceHandle,
     /// The answers of the type's webhook, where it has one.
     ahead: Option<Ahead>,
@@ -282,22 +293,27 @@ enum Woken {
 
 impl WatchStream {
     /// The next chunk; none at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         if self.ended {
             return None;
         }
+        self.held = None;
         while self.initial.is_some() {
             let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
-            if let Some(chunk) = self.initial_chunk(spec) {
-                return Some(chunk);
+            let chunk;
+            (self, chunk) = self.made(spec, Self::initial_chunk).await?;
+            if let Some(chunk) = chunk {
+                return Some((chunk, self));
             }
             // None of those that the converter was asked about is selected; others go on.
             yield_now().await;
         }
         loop {
             let ControlFlow::Continue(spec) = self.convert_ahead().await else { return None };
-            if let Some(chunk) = self.pending_chunk(spec) {
-                return Some(chunk);
+            let chunk;
+            (self, chunk) = self.made(spec, Self::pending_chunk).await?;
+            if let Some(chunk) = chunk {
+                return Some((chunk, self));
             }
             if !self.pending.is_empty() {
                 // So many bytes were read for nothing; others go on.
@@ -306,7 +322,7 @@ impl WatchStream {
             }
             if self.last_words.is_some() {
                 if let Some(chunk) = self.last_chunk().await {
-                    return Some(chunk);
+                    return Some((chunk, self));
                 }
                 continue;
             }
@@ -340,13 +356,65 @@ impl WatchStream {
                     self.next_bookmark = Instant::now() + jittered(&self.state, BOOKMARK_EVERY);
                     // Also where no bookmark is wanted: the cursor of a quiet type stays within the history.
                     if let Some(revision) = self.cursor.advance().filter(|_| self.bookmarks) {
-                        return Some(self.bookmark(&spec, revision, false));
+                        return Some((self.bookmark(&spec, revision, false), self));
                     }
                 }
                 Woken::Events(Ok(events)) => self.pending = events.into(),
-                Woken::Events(Err(error)) => return Some(self.failed(&error)),
+                Woken::Events(Err(error)) => return Some((self.failed(&error), self)),
             }
         }
+    }
+
+    /// Makes a chunk; where it is long, on a processor, once there is room for it. `None` if the watch ends without.
+    async fn made(
+        mut self: Box<Self>,
+        spec: Option<Arc<TypeSpec>>,
+        make: fn(&mut Self, Option<Arc<TypeSpec>>) -> Option<Bytes>,
+    ) -> Option<(Box<Self>, Option<Bytes>)> {
+        let (bytes, cost) = spec.as_deref().map(|spec| self.next_bytes(spec)).unwrap_or_default();
+        if bytes < LONG_BYTES {
+            let chunk = make(&mut self, spec);
+            return Some((self, chunk));
+        }
+        let until = self.ends.min(Instant::now() + ROOM_WITHIN);
+        self.held = Some(tokio::select! {
+            biased;
+            held = room_for(self.room.clone(), bytes, until) => held?,
+            _ = ending(&mut self.phase), if !self.ends_with_server => return None,
+        });
+        let (processors, flow) = (self.state.bounds.processors.clone(), self.flow);
+        let made = processors.compute(flow, cost, move || {
+            let chunk = make(&mut self, spec);
+            (self, chunk)
+        });
+        made.await.ok()
+    }
+
+    /// About as many bytes as the next chunk has, if all that may be in it is selected, and what it costs to make.
+    fn next_bytes(&self, spec: &TypeSpec) -> (usize, Duration) {
+        let version = spec.version(&self.version);
+        let columns = match &self.form {
+            EventForm::Whole | EventForm::Metadata(_) => 0,
+            EventForm::Table { .. } => {
+                let compiled = version.and_then(|version| spec.compiled(version).ok());
+                compiled.map_or(0, |compiled| compiled.columns.definitions().len())
+            }
+        };
+        let (mut bytes, mut parsed) = (0, 0);
+        let mut add = |object: &StoredObject| {
+            let json = object.json().len();
+            bytes += json + columns * json.min(CELL_BYTES);
+            let is_copied = matches!(self.form, EventForm::Whole)
+                && version.is_some_and(|version| render::is_copied(spec, version, object));
+            parsed += if is_copied { 0 } else { json };
+            bytes < CHUNK_BYTES
+        };
+        let initial = self.initial.iter().flatten();
+        let events = self.pending.iter().filter(|_| self.initial.is_none());
+        let mut next =
+            initial.chain(events.filter_map(|event| event.object.as_ref().or(event.previous.as_ref())));
+        while next.next().is_some_and(|object| add(object)) {}
+        (bytes, cost::copy(bytes) + cost::parse(parsed))
     }
 
     /// The type as events are shown by it; it may have changed since they were taken, or be forgotten by now.
@@ -662,6 +730,20 @@ impl WatchStream {
         self.framing.frame(&mut line, 0);
         line.into()
     }
+}
+
+/// Room for a chunk of so many bytes, as soon as there is some; `None` if there is none until then. The client goes on with a new
+/// watch, from the last event that it has.
+async fn room_for(room: Room, bytes: usize, until: Instant) -> Option<Held> {
+    let mut held = room.begin();
+    while held.grow(bytes).is_err() {
+        if Instant::now() >= until {
+            tracing::info!(bytes, "a watch ends: there is no room for its next event in the memory budget");
+            return None;
+        }
+        sleep(ROOM_EVERY).await;
+    }
+    Some(held)
 }
 
 /// The answers of a type's webhook to the next that a watch sends.

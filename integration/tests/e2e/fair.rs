@@ -337,3 +337,55 @@ async fn what_is_longer_than_the_budget_comes_in_pieces() {
     let held = async || metric(&client, "kindom_memory_held_bytes").await;
     eventually("nothing is held", async || (held().await == Some(0)).then_some(())).await;
 }
+
+/// Large events of watches that nobody reads are in the budget; those for which there is no room come once there is.
+#[tokio::test]
+async fn large_events_wait_for_room() {
+    const BUDGET: u64 = 16 << 20;
+    let server =
+        ServerOptions::default().args(&["--memory-budget", &BUDGET.to_string()]).start().await.unwrap();
+    let client = server.client().unwrap();
+    register(&client, &crd(GROUP, "quiets", "Quiet", "Namespaced")).await;
+    let large = object(GROUP, "Quiet", "large", json!({"note": "x".repeat(1_400_000)}));
+    let created = client.post(QUIET, &large).await.unwrap().expect_status(201).unwrap();
+    let from = created.at("/metadata/resourceVersion").as_str().unwrap().to_owned();
+    let path = format!("{QUIET}?watch=true&resourceVersion={from}");
+    let clients: Vec<Client> = (0..24).map(|_| server.client().unwrap()).collect();
+    let mut watches = Vec::new();
+    for client in &clients {
+        watches.push(client.watch(&path).await.unwrap());
+    }
+    let mut versions = Vec::new();
+    for n in 0..4 {
+        let labels = json!({"metadata": {"labels": {"n": n.to_string()}}});
+        let patched = client.merge_patch(&format!("{QUIET}/large"), &labels).await.unwrap();
+        let patched = patched.expect_status(200).unwrap();
+        versions.push(patched.at("/metadata/resourceVersion"));
+    }
+    let held = async || metric(&client, "kindom_memory_held_bytes").await.unwrap_or_default();
+    let mut most = 0;
+    eventually("they wait", async || {
+        let now = held().await;
+        most = most.max(now);
+        (now > BUDGET - 2_000_000).then_some(())
+    })
+    .await;
+    assert!(most <= BUDGET, "{most}");
+    let mut reading = JoinSet::new();
+    for mut watch in watches {
+        let versions = versions.clone();
+        reading.spawn(async move {
+            for version in versions {
+                let event = watch.next().await.unwrap().unwrap();
+                assert_eq!(
+                    (&event["type"], &event["object"]["metadata"]["resourceVersion"]),
+                    (&json!("MODIFIED"), &version)
+                );
+            }
+        });
+    }
+    while let Some(read) = reading.join_next().await {
+        read.unwrap();
+    }
+    eventually("nothing is held", async || (held().await == 0).then_some(())).await;
+}
