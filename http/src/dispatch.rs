@@ -41,7 +41,7 @@ use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
 use crate::response::Response;
-use crate::route::{Found, deprecated, find, look_up, nothing_there, subresource_served};
+use crate::route::{Found, deprecated, find, is_served, look_up, nothing_there, subresource_served};
 use crate::state::{LATE, REQUEST_TIMEOUT, State};
 use crate::status::{Failure, namespaces_are_the_hosts};
 use crate::turns;
@@ -122,7 +122,8 @@ async fn respond(
     end_without_chunks(request, &mut response);
     let (code, took) = (response.status().as_u16(), began.elapsed());
     span.in_scope(|| access::answered(request, code, took));
-    state.metrics.end(labels(state, request, asked.info.as_ref().ok(), code), took);
+    let labels = labels(state, request, asked.info.as_ref().ok(), code);
+    state.metrics.end(labels, took, |of| is_served(state, of));
     (response, Arc::into_inner(asked).map(|asked| asked.head.into_headers()))
 }
 

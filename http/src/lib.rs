@@ -54,6 +54,7 @@ mod metrics;
 pub mod negotiate;
 mod openapi;
 pub mod patch;
+mod per_type;
 mod phase;
 pub mod query;
 mod recorded;

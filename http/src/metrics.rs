@@ -19,6 +19,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::per_type::{OfType, PerType};
+
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
 pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
@@ -40,6 +42,18 @@ struct VerbLabels {
     group: String,
     version: String,
     resource: String,
+}
+
+impl OfType for RequestLabels {
+    fn of_type(&self) -> [&str; 3] {
+        [&self.group, &self.version, &self.resource]
+    }
+}
+
+impl OfType for VerbLabels {
+    fn of_type(&self) -> [&str; 3] {
+        [&self.group, &self.version, &self.resource]
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -340,17 +354,18 @@ const EXPIRATION_BUCKETS: [f64; 14] = [
 ];
 
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
+type Requests = Family<RequestLabels, Counter>;
 
 /// The metric families.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Durations,
+    requests: PerType<RequestLabels, Counter>,
+    durations: PerType<VerbLabels, Histogram>,
     expirations: Histogram,
     reading: Gauge,
     mutating: Gauge,
-    watches: Family<VerbLabels, Gauge>,
-    watch_events: Family<VerbLabels, Counter>,
+    watches: PerType<VerbLabels, Gauge>,
+    watch_events: PerType<VerbLabels, Counter>,
 }
 
 impl Metrics {
@@ -362,7 +377,11 @@ impl Metrics {
         certificate_ends: Option<CertificateEnds>,
     ) -> Self {
         let mut registry = Registry::default();
-        let (requests, watches, watch_events) = (Family::default(), Family::default(), Family::default());
+        let (requests, watches, watch_events) = (
+            Requests::default(),
+            Family::<VerbLabels, Gauge>::default(),
+            Family::<VerbLabels, Counter>::default(),
+        );
         let in_flight: Family<KindLabels, Gauge> = Family::default();
         let of_kind = |request_kind| in_flight.get_or_create_owned(&KindLabels { request_kind });
         let (reading, mutating) = (of_kind("readOnly"), of_kind("mutating"));
@@ -396,7 +415,16 @@ impl Metrics {
         if let Some(ends) = certificate_ends {
             registry.register_collector(Box::new(Ends(ends)));
         }
-        Self { registry, requests, durations, expirations, reading, mutating, watches, watch_events }
+        Self {
+            registry,
+            requests: PerType::new(requests),
+            durations: PerType::new(durations),
+            expirations,
+            reading,
+            mutating,
+            watches: PerType::new(watches),
+            watch_events: PerType::new(watch_events),
+        }
     }
 
     /// Adds the state of the store.
@@ -470,14 +498,14 @@ impl Metrics {
         GaugeGuard(gauge)
     }
 
-    pub(crate) fn end(&self, labels: RequestLabels, took: Duration) {
+    pub(crate) fn end(&self, labels: RequestLabels, took: Duration, is_served: impl Fn([&str; 3]) -> bool) {
         let RequestLabels { verb, group, version, resource, subresource, scope, code } = labels;
         // The names move from one key to the other: this is on the way of every request.
         let labels = VerbLabels { verb, group, version, resource };
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
+        self.durations.with(&labels, &is_served, |durations| durations.observe(took.as_secs_f64()));
         let VerbLabels { verb, group, version, resource } = labels;
         let labels = RequestLabels { verb, group, version, resource, subresource, scope, code };
-        self.requests.get_or_create(&labels).inc();
+        self.requests.with(&labels, is_served, Counter::inc);
     }
 
     /// A request's client has sent a certificate that holds for so many seconds yet, or has ended before as many.
@@ -486,16 +514,20 @@ impl Metrics {
     }
 
     /// A watch begins; it ends when the guard is dropped. The counter is for its events.
-    pub(crate) fn watch(&self, group: &str, version: &str, resource: &str) -> (GaugeGuard, Counter) {
+    pub(crate) fn watch(
+        &self,
+        [group, version, resource]: [&str; 3],
+        is_served: impl Fn([&str; 3]) -> bool,
+    ) -> (GaugeGuard, Counter) {
         let labels = VerbLabels {
             verb: "WATCH",
             group: group.to_owned(),
             version: version.to_owned(),
             resource: resource.to_owned(),
         };
-        let gauge = self.watches.get_or_create(&labels).clone();
+        let gauge = self.watches.with(&labels, &is_served, Gauge::clone);
         gauge.inc();
-        (GaugeGuard(gauge), self.watch_events.get_or_create(&labels).clone())
+        (GaugeGuard(gauge), self.watch_events.with(&labels, is_served, Counter::clone))
     }
 
     /// The families as text.

@@ -95,6 +95,13 @@ pub(crate) fn find(state: &State, info: &ResourceRequest) -> Option<Found> {
     Some((handle, spec))
 }
 
+/// Returns true for a version of a type that is served, by group, version and resource, and for no type at all.
+pub(crate) fn is_served(state: &State, [group, version, resource]: [&str; 3]) -> bool {
+    let spec = || state.registry.routes().get(group, resource)?.spec();
+    resource.is_empty()
+        || spec().is_some_and(|spec| spec.version(version).is_some_and(|version| version.served))
+}
+
 /// Registrations have `/status`, namespaces also `/finalize`, registered types what their version says.
 pub(crate) fn subresource_served(spec: &TypeSpec, info: &ResourceRequest) -> bool {
     spec.subresources(&info.resource.version).any(|of| of.name() == info.subresource)

@@ -31,6 +31,7 @@ use crate::negotiate::{MetaVersion, Shape};
 use crate::phase::Phase;
 use crate::query::ListOptions;
 use crate::respond::start;
+use crate::route::is_served;
 use crate::state::{REQUEST_TIMEOUT, State};
 use crate::status::{Answer, Failure, expired, internal};
 use crate::table::{self, Column, IncludeObject, ListMeta};
@@ -134,7 +135,8 @@ pub(crate) async fn watch(call: &Call<'_>, payload: &mut Option<Payload>) -> Res
         }
     };
     let resource = &call.info.resource;
-    let (guard, counter) = call.state.metrics.watch(&resource.group, &resource.version, &resource.resource);
+    let of_type = [resource.group.as_str(), &resource.version, &resource.resource];
+    let (guard, counter) = call.state.metrics.watch(of_type, |of| is_served(call.state, of));
     let stream = WatchStream {
         state: Arc::clone(call.state),
         flow: call.flow,
