@@ -1,6 +1,9 @@
 //! A request's way: read the path, find out who asks and whether they may, find the type, answer.
 
-use std::borrow::Cow;
+mod elsewhere;
+mod permission;
+mod served;
+
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,27 +16,24 @@ use actix_web::http::{StatusCode, Version};
 use actix_web::{HttpMessage as _, HttpResponse, web};
 use kindom_actor_kit::{DEAR, Deadline, Flow, Held, Share, turn};
 use kindom_api::GroupVersionResource;
-use kindom_api::selector::{FieldSelector, LabelSelector};
 use kindom_api::user::User;
-use kindom_objects::Subresource;
 use kindom_objects::declared_subresources::EndpointServer;
-use kindom_resource_actor::Knowledge;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span};
 
-use crate::aggregate::{Aggregator, elsewhere};
+use self::elsewhere::{SentOn, served_elsewhere};
+use self::permission::{acting_as, authenticate, authorized, path_of, reviewed};
+use self::served::{allowed, resource, watched, with_deprecation};
+use crate::aggregate;
 use crate::app::App;
 use crate::audit::{self, Arrival};
-use crate::authn::{
-    AccessQuestion, Attributes, Impersonation, NotWanted, Peer, Presented, Requested, Unauthorized,
-    Unreviewed, authorize,
-};
+use crate::authn::{Attributes, Impersonation, NotWanted, Peer};
 use crate::body::{Received, body, runs_on};
 use crate::call::Call;
 use crate::cost::{self, HEADER_BYTES};
 use crate::fallback::{check_path, delegate};
-use crate::forward::{self, Destination, Forwarding, forward};
+use crate::forward::{self, Destination};
 use crate::head::Head;
 use crate::in_flight::Permit;
 use crate::metrics::RequestLabels;
@@ -41,13 +41,11 @@ use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
 use crate::response::Response;
-use crate::route::{Found, deprecated, find, is_served, look_up, nothing_there, subresource_served};
+use crate::route::{find, is_served, look_up, nothing_there, subresource_served};
 use crate::state::{LATE, REQUEST_TIMEOUT, State};
-use crate::status::{Failure, namespaces_are_the_hosts};
+use crate::status::Failure;
 use crate::turns;
-use crate::verbs::connect::Admitted;
-use crate::verbs::{connect, create, delete, eviction, get, list, patch, pod, scale, token, update, watch};
-use crate::{RequestError, access, documents, websocket};
+use crate::{RequestError, access, documents};
 
 /// So many headers are not counted.
 const HEADERS_FEW: usize = 100;
@@ -152,7 +150,7 @@ fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) 
         code,
     };
     let Some(RequestInfo::Resource(of)) = info else { return nothing() };
-    let is_elsewhere = |aggregator| info.is_some_and(|info| elsewhere(aggregator, info).is_some());
+    let is_elsewhere = |aggregator| info.is_some_and(|info| aggregate::elsewhere(aggregator, info).is_some());
     if state.aggregator.as_deref().is_some_and(is_elsewhere) {
         // Another server says which resources there are: any, perhaps.
         let GroupVersionResource { group, version, .. } = of.resource.clone();
@@ -276,7 +274,7 @@ async fn answer(
     }
     is_authorized?;
     if let Some(aggregator) = &state.aggregator
-        && let Some((group, version)) = elsewhere(&**aggregator, info)
+        && let Some((group, version)) = aggregate::elsewhere(&**aggregator, info)
     {
         let sent = SentOn { state, asked, peer, user };
         // Boxed, as above.
@@ -416,152 +414,6 @@ async fn answer(
     }
 }
 
-/// A request that another server answers.
-struct SentOn<'a> {
-    state: &'a Arc<State>,
-    asked: &'a Asked,
-    peer: Option<&'a Peer>,
-    user: Arc<User>,
-}
-
-impl SentOn<'_> {
-    async fn to(
-        self,
-        aggregator: &dyn Aggregator,
-        destination: Destination<'_>,
-        payload: Payload,
-    ) -> Forwarding {
-        let Self { state, asked, peer, user } = self;
-        let address = peer.and_then(Peer::address).map(|address| address.ip());
-        let client = forward::Client { user, address, audit_id: asked.audit_id.as_ref() };
-        let is_of_a_proxy = |header: &str| state.authenticator.is_of_a_proxy(header);
-        let has_no_end = asked.info.as_ref().is_ok_and(forward::has_no_end);
-        forward(aggregator, &asked.head, destination, client, payload, is_of_a_proxy, has_no_end).await
-    }
-}
-
-/// The user as whom a request goes on that asks to be made as another one.
-async fn acting_as(
-    state: &State,
-    asked: &Asked,
-    (requestor, wanted): (Arc<User>, Impersonation),
-    attributes: Attributes<'_>,
-    info: &RequestInfo,
-    span: &Span,
-) -> Result<Arc<User>, Failure> {
-    let version = match info {
-        RequestInfo::Resource(info) => info.resource.version.as_str(),
-        RequestInfo::Path(_) => "",
-    };
-    let authorization = state.delegation.authorization.as_ref();
-    let requested = Requested {
-        last_modes: &state.last_modes,
-        authorization,
-        requestor: &requestor,
-        attributes,
-        version,
-    };
-    let (user, constraint) = requested
-        .act_as(&wanted)
-        .await
-        .map_err(|denial| denial.map_or(Failure::InFlight, Failure::Denied))?;
-    access::impersonated(span, &requestor, &user);
-    let user = Arc::new(user);
-    if let Some(record) = asked.head.record() {
-        record.act_as(Arc::clone(&user), constraint);
-    }
-    Ok(user)
-}
-
-/// Asks whether a user may do something; returns the reason why he may, if the request is recorded and there is one.
-async fn authorized(
-    state: &State,
-    asked: &Asked,
-    user: &User,
-    attributes: Attributes<'_>,
-    info: &RequestInfo,
-) -> Result<Option<Arc<str>>, Failure> {
-    match &state.delegation.authorization {
-        None => authorize(user, &attributes).map(|()| None).map_err(Failure::Denied),
-        Some(host) => {
-            let wants_reason = asked.head.record().is_some();
-            let question = AccessQuestion { wants_reason, ..question(user, attributes, info, &asked.query) };
-            let decided = host.authorize(question).await;
-            decided.map_err(|refused| Failure::refused(refused, asked.head.uri()))
-        }
-    }
-}
-
-/// The call once more, if what it was looked up by was a guess: no store refuses what a program does.
-async fn certain(call: &Call<'_>) -> Result<Option<(Found, Knowledge)>, Failure> {
-    match call.knowledge {
-        Knowledge::Guess => call.look_up_again().await.map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// The answer of the program that serves a subresource, of an object that is there; the memory of the request's connection; and the
-/// request's permit, if its answer `ends`.
-async fn served_elsewhere(
-    call: Call<'_>,
-    sent: SentOn<'_>,
-    payload: Payload,
-    (permit, ends): (Option<Permit>, bool),
-) -> Result<(Forwarding, Share, Option<Permit>), Failure> {
-    let call = match certain(&call).await? {
-        Some(((handle, spec), knowledge)) => Call { handle, spec, knowledge, ..call },
-        None => call,
-    };
-    allowed(&call)?;
-    let (info, state) = (call.info, call.state);
-    if websocket::is_wanted(call.request) && info.verb != Verb::Create {
-        // Whoever may only read must not write by a connection that becomes another (`AuthorizePodWebsocketUpgradeCreatePermission`).
-        let attributes = Attributes::Resource {
-            verb: "create",
-            group: &info.resource.group,
-            resource: &info.resource.resource,
-            subresource: &info.subresource,
-            namespace: &info.namespace,
-            name: &info.name,
-        };
-        let asked_info = sent.asked.info.as_ref().map_err(Clone::clone)?;
-        authorized(state, sent.asked, &call.user, attributes, asked_info).await?;
-    }
-    let Admitted { warnings, has_waited } = connect::admit_forwarded(&call).await?;
-    let permit = permit.filter(|_| ends);
-    match sent_on(call, sent, payload, has_waited).await {
-        Ok((mut answer, share)) => {
-            answer.warn(&warnings);
-            Ok((answer, share, permit))
-        }
-        Err(why) => Err(why.warned(warnings)),
-    }
-}
-
-/// The same, once the request is admitted.
-async fn sent_on(
-    mut call: Call<'_>,
-    sent: SentOn<'_>,
-    payload: Payload,
-    has_waited: bool,
-) -> Result<(Forwarding, Share), Failure> {
-    if has_waited {
-        let ((handle, spec), knowledge) = call.look_up_again().await?;
-        call = Call { handle, spec, knowledge, ..call };
-        allowed(&call)?;
-    }
-    let Some(EndpointServer::Webhook(program)) = call.endpoint_server() else {
-        return Err(RequestError::NotFound.into());
-    };
-    get::latest(&call).await?;
-    let Some(aggregator) = &call.state.aggregator else {
-        let why = "requests are sent on with --service-resolver or --aggregator-allowed-hosts alone";
-        return Err(RequestError::Unavailable(why.to_owned()).into());
-    };
-    let answer = sent.to(&**aggregator, Destination::Program(program), payload).await;
-    Ok((answer, call.share.clone()))
-}
-
 /// Makes the answer that refuses a request for so many errors that it takes long, once it is its turn.
 async fn in_turn(request: &Head, outcome: Result<Response, Failure>) -> Result<Response, Failure> {
     match outcome.map_err(|why| (cost::refusal(why.bytes()), why)) {
@@ -588,214 +440,6 @@ fn delivered(
         false => held.grow_anyway(answer.bytes_held()),
     }
     Ok(answer.into_http_with((permit, held)))
-}
-
-fn authenticate(
-    state: &State,
-    request: &Head,
-    peer: Option<&Peer>,
-) -> Result<(Arc<User>, bool), Unauthorized> {
-    if let Some(ends) = peer.and_then(Peer::certificate_ends) {
-        // Of every request, and before the certificate is judged, as upstream.
-        state.metrics.client_certificate(ends.saturating_sub(state.now_seconds()));
-    }
-    let in_protocol = websocket::bearer_token(request);
-    let headers = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    state.authenticator.authenticate(peer, presented(request, &in_protocol), headers)
-}
-
-fn presented<'a>(request: &'a Head, in_protocol: &'a Result<Option<String>, &'static str>) -> Presented<'a> {
-    let authorization = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    Presented { authorization, in_protocol: in_protocol.as_ref().map(Option::as_deref).map_err(|why| *why) }
-}
-
-fn unauthorized(why: &Unauthorized) -> Failure {
-    tracing::info!(%why, "refused");
-    Failure::Unauthorized
-}
-
-/// The user whom a service account's token names, or whom the host knows by one. Nothing else that the request carries
-/// holds, for this reason: `refused`.
-async fn reviewed(
-    state: &State,
-    request: &Head,
-    refused: Unauthorized,
-) -> Result<(Arc<User>, bool), Failure> {
-    let in_protocol = websocket::bearer_token(request);
-    for (token, by_protocol) in presented(request, &in_protocol).tokens() {
-        let Ok(token) = token else { continue };
-        if let Some(accounts) = &state.accounts {
-            match accounts.identify(token, None).await {
-                Ok(Some(found)) => return Ok((found.user, by_protocol)),
-                Ok(None) => {}
-                Err(why) => tracing::info!(%why, "the token of a service account does not hold"),
-            }
-        }
-        let Some(host) = &state.delegation.tokens else { continue };
-        match host.review(token).verdict().await {
-            Ok(Some(user)) => return Ok((user, by_protocol)),
-            Ok(None) => {}
-            Err(Unreviewed::Busy) => return Err(Failure::InFlight),
-            Err(Unreviewed::Failed(why)) => {
-                // As upstream's union, which goes on behind an error.
-                tracing::info!(%why, "a token could not be reviewed");
-            }
-        }
-    }
-    Err(unauthorized(&refused))
-}
-
-/// The question if a user may make a request.
-fn question<'a>(
-    user: &'a User,
-    attributes: Attributes<'a>,
-    info: &'a RequestInfo,
-    query: &Query,
-) -> AccessQuestion<'a> {
-    let (version, selects) = match info {
-        RequestInfo::Resource(info) => {
-            let selects = matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
-            (info.resource.version.as_str(), selects)
-        }
-        RequestInfo::Path(_) => ("", false),
-    };
-    let selector = |name| if selects { query.get(name).unwrap_or_default() } else { "" };
-    AccessQuestion {
-        user,
-        attributes,
-        version,
-        fields: FieldSelector::parse(selector("fieldSelector")).unwrap_or_default(),
-        labels: LabelSelector::parse(selector("labelSelector")).unwrap_or_default(),
-        wants_reason: false,
-    }
-}
-
-async fn resource(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
-    match with_deprecation(call, verb(call, received).await) {
-        Err(why) if is_to_be_looked_up_again(call, &why) => {
-            let ((handle, spec), knowledge) = call.look_up_again().await?;
-            let (user, share) = (Arc::clone(&call.user), call.share.clone());
-            let call = Call { user, handle, spec, knowledge, share, ..*call };
-            with_deprecation(&call, answer_read(&call).await)
-        }
-        answer => answer,
-    }
-}
-
-async fn watched(call: Call<'_>, payload: Payload) -> Result<HttpResponse, Failure> {
-    // A WebSocket takes it, once.
-    let mut payload = Some(payload);
-    match with_deprecation(&call, watch::watch(&call, &mut payload).await) {
-        Err(why) if is_to_be_looked_up_again(&call, &why) => {
-            let ((handle, spec), knowledge) = call.look_up_again().await?;
-            let call = Call { handle, spec, knowledge, ..call };
-            with_deprecation(&call, watch::watch(&call, &mut payload).await)
-        }
-        answer => answer,
-    }
-}
-
-/// The type may have been deleted and registered again since it was looked up: then it is looked up again, once.
-fn is_to_be_looked_up_again(call: &Call<'_>, why: &Failure) -> bool {
-    let reads = matches!(call.info.verb, Verb::Get | Verb::List | Verb::Watch);
-    // A program's answer is no read of the object.
-    reads && call.endpoint_server().is_none() && call.knowledge == Knowledge::Guess && why.is_of_a_type_gone()
-}
-
-fn with_deprecation<T>(call: &Call<'_>, answer: Result<T, Failure>) -> Result<T, Failure> {
-    // Successful answers already carry the warning.
-    answer.map_err(|why| deprecated(why, &call.spec, call.info))
-}
-
-/// The path that is served: what is asked about is what is done, however the request writes it.
-fn path_of<'a>(raw: &'a str, segments: &[String]) -> Cow<'a, str> {
-    if !raw.contains('%') && !raw.contains("//") {
-        return Cow::Borrowed(raw);
-    }
-    let end = if raw.ends_with('/') && !segments.is_empty() { "/" } else { "" };
-    Cow::Owned(format!("/{}{end}", segments.join("/")))
-}
-
-/// Refuses what the type does not do, before the body is read.
-fn allowed(call: &Call<'_>) -> Result<(), Failure> {
-    let info = call.info;
-    let unnamed = info.name.is_empty() && matches!(info.verb, Verb::Update | Verb::Patch);
-    let through = call.subresource();
-    let verbs = call.verbs_through();
-    let creates_through = verbs.is_some_and(|verbs| verbs.contains(&"create"));
-    let named = !info.name.is_empty() && info.verb == Verb::Create && !creates_through;
-    let unheld = info.verb == Verb::DeleteCollection && !call.spec.strategy.allows_delete_collection();
-    let asks = call.spec.strategy.answers_creates() && info.verb != Verb::Create;
-    if asks && !info.name.is_empty() {
-        // Upstream has no such path at all.
-        return Err(RequestError::NoSuchResource.into());
-    }
-    if asks || unheld || call.spec.is_typed() && (unnamed || named || info.verb == Verb::Unknown) {
-        return Err(RequestError::MethodNotAllowed.into());
-    }
-    let writes = !matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
-    if writes && call.state.namespaces_are_the_hosts && call.handle.prefix() == call.state.namespaces.prefix()
-    {
-        return Err(namespaces_are_the_hosts(call.resource(), &info.name));
-    }
-    if verbs.is_some_and(|verbs| !verbs.contains(&info.verb.as_str())) {
-        return Err(match call.spec.registration {
-            None => RequestError::MethodNotAllowed.into(),
-            Some(_) => info.method_not_supported().into(),
-        });
-    }
-    match (info.verb, through) {
-        (Verb::Create, Some(_)) if creates_through => Ok(()),
-        (Verb::Delete, Some(_)) if call.endpoint_server().is_some() => Ok(()),
-        (Verb::Create | Verb::Delete | Verb::DeleteCollection, Some(_))
-        | (Verb::Proxy | Verb::Unknown, _) => Err(info.method_not_supported().into()),
-        _ => Ok(()),
-    }
-}
-
-/// The answer of the program's own handler of a subresource.
-async fn handled(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
-    let again = certain(call).await?.map(|((handle, spec), knowledge)| {
-        let (user, share) = (Arc::clone(&call.user), call.share.clone());
-        Call { user, handle, spec, knowledge, share, ..*call }
-    });
-    let call = again.as_ref().unwrap_or(call);
-    allowed(call)?;
-    match call.endpoint_server() {
-        Some(EndpointServer::Own) => connect::connect(call, received).await,
-        _ => Err(RequestError::NotFound.into()),
-    }
-}
-
-async fn verb(call: &Call<'_>, received: Option<Received>) -> Result<Response, Failure> {
-    if matches!(call.endpoint_server(), Some(EndpointServer::Own)) {
-        return Box::pin(handled(call, received)).await;
-    }
-    let Some(body) = received else { return answer_read(call).await };
-    // Each is boxed: the futures of writes are large, and a read would be moved with room for one.
-    match (call.info.verb, call.subresource()) {
-        (Verb::Update, Some(Subresource::Scale)) => Box::pin(scale::update(call, body)).await,
-        (Verb::Patch, Some(Subresource::Scale)) => Box::pin(scale::patch(call, body)).await,
-        (Verb::Update, _) => Box::pin(update::update(call, body)).await,
-        (Verb::Patch, _) => Box::pin(patch::patch(call, body)).await,
-        (Verb::Create, Some(Subresource::Token)) => Box::pin(token::create(call, body)).await,
-        (Verb::Create, Some(Subresource::Binding)) => Box::pin(pod::bind(call, body)).await,
-        (Verb::Create, Some(Subresource::Eviction)) => Box::pin(eviction::evict(call, body)).await,
-        (Verb::Create, None) if pod::are_bindings(call) => Box::pin(pod::bind(call, body)).await,
-        (Verb::Create, _) => Box::pin(create::create(call, body)).await,
-        (Verb::Delete, _) => Box::pin(delete::delete(call, body)).await,
-        (Verb::DeleteCollection, _) => Box::pin(delete::delete_collection(call, body)).await,
-        _ => Err(call.info.method_not_supported().into()),
-    }
-}
-
-async fn answer_read(call: &Call<'_>) -> Result<Response, Failure> {
-    match (call.info.verb, call.subresource()) {
-        (Verb::Get, Some(Subresource::Scale)) => scale::get(call).await,
-        (Verb::Get, _) => get::get(call).await,
-        (Verb::List, _) => list::list(call).await,
-        _ => Err(call.info.method_not_supported().into()),
-    }
 }
 
 #[cfg(test)]
