@@ -3,9 +3,6 @@
 use kindom_api::json::Indenter;
 use kindom_codec::yaml;
 
-use crate::respond::Pieces;
-use crate::status::Failure;
-
 /// The bytes of a piece, more or less.
 pub(crate) const LAID_OUT_BYTES: usize = 64 << 10;
 
@@ -32,22 +29,22 @@ impl Layout {
 }
 
 /// The pieces of JSON in a layout.
-pub(crate) struct LaidOut {
+pub(crate) struct LaidOut<P> {
     layout: Layout,
-    pieces: Pieces,
+    pieces: P,
     /// JSON that is laid out next, from that byte on.
     json: Vec<u8>,
     at: usize,
 }
 
-impl LaidOut {
-    pub(crate) fn new(layout: Layout, pieces: Pieces) -> Self {
+impl<P> LaidOut<P> {
+    pub(crate) fn new(layout: Layout, pieces: P) -> Self {
         Self { layout, pieces, json: Vec::new(), at: 0 }
     }
 }
 
-impl Iterator for LaidOut {
-    type Item = Result<Vec<u8>, Failure>;
+impl<E, P: Iterator<Item = Result<Vec<u8>, E>>> Iterator for LaidOut<P> {
+    type Item = Result<Vec<u8>, E>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -85,10 +82,10 @@ mod tests {
         ] {
             assert!(whole.len() > 8_000_000, "{}", whole.len());
             // Cut in the middle of a number, too.
-            let cut = deep.as_bytes().chunks(777).map(|part| Ok(part.to_vec())).collect::<Vec<_>>();
+            let cut = deep.as_bytes().chunks(777).map(|part| Ok::<_, ()>(part.to_vec()));
             let mut laid_out = Vec::new();
-            for piece in LaidOut::new(layout, Box::new(cut.into_iter())) {
-                let piece = piece.unwrap_or_default();
+            for piece in LaidOut::new(layout, cut) {
+                let piece = piece.unwrap();
                 assert!(piece.len() < LAID_OUT_BYTES + 1000);
                 laid_out.extend(piece);
             }

@@ -19,10 +19,10 @@ pub(crate) trait OfType {
 /// day has no more of them than it has types, or twice as many.
 pub(crate) struct PerType<L, M, C = fn() -> M> {
     family: Family<L, M, C>,
-    known: Mutex<Known<L>>,
+    seen: Mutex<Seen<L>>,
 }
 
-struct Known<L> {
+struct Seen<L> {
     by_type: HashMap<[String; 3], Vec<L>>,
     /// With so many versions of types, those that are not served any more are looked for.
     look_at: usize,
@@ -30,7 +30,7 @@ struct Known<L> {
 
 impl<L: Clone + Hash + Eq + OfType, M, C: MetricConstructor<M>> PerType<L, M, C> {
     pub(crate) fn new(family: Family<L, M, C>) -> Self {
-        Self { family, known: Mutex::new(Known { by_type: HashMap::new(), look_at: FEW }) }
+        Self { family, seen: Mutex::new(Seen { by_type: HashMap::new(), look_at: FEW }) }
     }
 
     /// Does something with the metric of these labels. `is_served` tells if there is that version of a type.
@@ -44,13 +44,13 @@ impl<L: Clone + Hash + Eq + OfType, M, C: MetricConstructor<M>> PerType<L, M, C>
             return act(&metric);
         }
         let done = act(&self.family.get_or_create(labels));
-        let mut known = self.known.lock();
-        let of_this = known.by_type.entry(labels.of_type().map(str::to_owned)).or_default();
+        let mut seen = self.seen.lock();
+        let of_this = seen.by_type.entry(labels.of_type().map(str::to_owned)).or_default();
         if !of_this.contains(labels) {
             of_this.push(labels.clone());
         }
-        if known.by_type.len() > known.look_at {
-            known.by_type.retain(|of_type, all| {
+        if seen.by_type.len() > seen.look_at {
+            seen.by_type.retain(|of_type, all| {
                 let stays = is_served(of_type.each_ref().map(String::as_str));
                 if !stays {
                     for labels in all {
@@ -59,7 +59,7 @@ impl<L: Clone + Hash + Eq + OfType, M, C: MetricConstructor<M>> PerType<L, M, C>
                 }
                 stays
             });
-            known.look_at = FEW.max(2 * known.by_type.len());
+            seen.look_at = FEW.max(2 * seen.by_type.len());
         }
         done
     }

@@ -234,7 +234,7 @@ impl Reply {
             Body::Status(status) => status.to_json(),
         };
         let made_of = json.len();
-        let laid_out = LaidOut::new(layout, Box::new(iter::once(Ok(line(json)))));
+        let laid_out = LaidOut::new(layout, iter::once(Ok(line(json))));
         let answer = match self.turns {
             Some(turns) => send_pieces(request, builder, Box::new(laid_out), turns),
             None => {
