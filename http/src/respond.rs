@@ -315,8 +315,9 @@ pub(crate) fn compressed_body(mut builder: Builder, body: impl Into<Bytes>) -> R
     builder.body(body)
 }
 
-/// The bytes of it that are compressed at a time.
+/// A chunk has so many bytes of gzip, or is made of so many that were compressed: blanks become a thousandth.
 const GZIP_CHUNK_BYTES: usize = 64 << 10;
+const ZIPPED_AT_ONCE_BYTES: usize = 2 << 20;
 
 /// The pieces of a long answer. An error cuts what was sent off.
 pub(crate) type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Failure>> + Send>;
@@ -387,13 +388,21 @@ fn next_chunk(
     gzip: &mut Option<GzEncoder<Vec<u8>>>,
 ) -> Option<Result<Vec<u8>, Failure>> {
     let Some(encoder) = gzip else { return pieces.next() };
+    let mut zipped = 0;
     for piece in pieces {
+        // Writing to memory does not fail.
         match piece {
-            // Writing to memory does not fail.
-            Ok(piece) => encoder.write_all(&piece).ok()?,
+            Ok(piece) => {
+                encoder.write_all(&piece).ok()?;
+                zipped += piece.len();
+            }
             Err(why) => return Some(Err(why)),
         }
-        if encoder.get_ref().len() >= GZIP_CHUNK_BYTES {
+        if zipped >= ZIPPED_AT_ONCE_BYTES {
+            // A chunk without bytes would end the answer.
+            encoder.flush().ok()?;
+        }
+        if zipped >= ZIPPED_AT_ONCE_BYTES || encoder.get_ref().len() >= GZIP_CHUNK_BYTES {
             return Some(Ok(std::mem::take(encoder.get_mut())));
         }
     }
@@ -452,5 +461,33 @@ pub(crate) fn failure(request: &Head, failure: Failure) -> Response {
             }
             reply.write(request, accepted)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn little_is_compressed_at_a_time() {
+        let mut left = 100;
+        let mut pieces = iter::from_fn(|| {
+            left -= usize::from(left > 0);
+            (left > 0).then(|| Ok(vec![b' '; 128 << 10]))
+        });
+        let (mut gzip, mut chunks) = (Some(GzEncoder::new(Vec::new(), Compression::fast())), Vec::new());
+        while let Some(chunk) = next_chunk(&mut pieces, &mut gzip) {
+            let Ok(chunk) = chunk else { panic!("no piece failed") };
+            assert!(!chunk.is_empty());
+            chunks.push(chunk);
+        }
+        assert_eq!(chunks.len(), 1 + 99 / 16);
+        let mut read = Vec::new();
+        GzDecoder::new(chunks.concat().as_slice()).read_to_end(&mut read).unwrap();
+        assert!(read.len() == 99 * (128 << 10) && read.iter().all(|byte| *byte == b' '));
     }
 }
