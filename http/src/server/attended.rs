@@ -1,4 +1,4 @@
-//! A connection whose client has to stay for its answer.
+//! A client that has to stay for its answer.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::places::Guest;
@@ -14,63 +14,39 @@ use super::places::Guest;
 /// The time that a request has left when its client has closed its side: a short answer still reaches one that reads on.
 pub(super) const LEFT: Duration = Duration::from_secs(1);
 
-/// A connection of HTTP/1.1 that breaks if its client closes its side in order while a request is under way, as net/http cancels
-/// that request. actix-http takes such an end for one that concerns later requests only, and a watch would go on until it has
-/// something to send.
-pub(super) struct Attended<T> {
-    pub(super) io: T,
+/// Breaks a connection of HTTP/1.1 whose client closes its side in order while a request is under way, as net/http cancels that
+/// request. actix-http takes such an end for one that concerns later requests only, and a watch would go on until it has something
+/// to send.
+pub(super) struct Attended {
     guest: Rc<Guest>,
     /// The client has closed its side.
     left: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Attended<T> {
-    pub(super) fn new(io: T, guest: &Rc<Guest>) -> Self {
-        Self { io, guest: Rc::clone(guest), left: None }
+impl Attended {
+    pub(super) fn new(guest: &Rc<Guest>) -> Self {
+        Self { guest: Rc::clone(guest), left: None }
     }
-}
 
-impl<T: AsyncRead + Unpin> AsyncRead for Attended<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.left.is_none() {
+    /// Reads from the connection.
+    pub(super) fn poll_read(
+        &mut self,
+        io: Pin<&mut impl AsyncRead>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.left.is_none() {
             let before = buf.remaining();
-            ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+            ready!(io.poll_read(cx, buf))?;
             if before == 0 || buf.remaining() < before {
                 return Poll::Ready(Ok(()));
             }
         }
-        if !this.guest.is_under_way() {
+        if !self.guest.is_under_way() {
             return Poll::Ready(Ok(()));
         }
-        let left = this.left.get_or_insert_with(|| Box::pin(sleep(LEFT)));
+        let left = self.left.get_or_insert_with(|| Box::pin(sleep(LEFT)));
         left.as_mut().poll(cx).map(|()| Err(io::ErrorKind::ConnectionAborted.into()))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Attended<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
     }
 }
 
@@ -79,6 +55,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::time::Instant;
 
+    use super::super::paced::Paced;
     use super::super::places::Places;
     use super::*;
 
@@ -87,7 +64,7 @@ mod tests {
     async fn a_client_that_closes_its_side_has_left_in_a_moment() {
         let place = Rc::new(Places::new(10)).enter();
         let (server, mut client) = duplex(64);
-        let mut server = Attended::new(server, place.guest());
+        let mut server = Paced::new(server, None, ()).attended(place.guest());
         client.write_all(b"asks").await.unwrap();
         let mut buf = [0; 8];
         assert_eq!(server.read(&mut buf).await.unwrap(), 4);

@@ -48,7 +48,6 @@ use crate::dispatch::serve as handle;
 use crate::phase::{Connections, Phase};
 use crate::state::State;
 use crate::turns::Turns;
-use attended::Attended;
 use inflow::{Heads, Inflow};
 pub use loopback::Loopback;
 use loopback::{Receivers, Taken};
@@ -294,7 +293,7 @@ thread_local! {
 type Tls = Box<TlsStream<TcpStream>>;
 
 /// A connection of HTTP/1.1, and its place in its worker.
-type Connection<T> = Paced<Attended<T>, Rc<Place>>;
+type Connection<T> = Paced<T, Rc<Place>>;
 
 /// Makes the service of one worker: a connection in, nothing out.
 async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (), Error = Infallible>, ()> {
@@ -331,7 +330,7 @@ async fn worker(shared: Shared) -> Result<impl Service<TcpStream, Response = (),
                         http2::serve(io, app, peer, address, phase, shared.streams_max, turns.clone());
                     turns.take(served).await;
                 } else {
-                    let io = Paced::new(Attended::new(io, place.guest()), address, Rc::clone(&place));
+                    let io = Paced::new(io, address, Rc::clone(&place)).attended(place.guest());
                     let served = async {
                         tokio::select! {
                             biased;
@@ -374,7 +373,7 @@ where
             }
         })
         .on_connect_ext(move |io: &Connection<T>, data| {
-            data.insert(peer(&shared.state, &io.io.io));
+            data.insert(peer(&shared.state, &io.io));
             data.insert(Rc::clone(&io.data));
         })
         .h1(fn_factory(move || ready(Ok::<_, ()>(counted(Rc::clone(&app))))))
@@ -405,7 +404,8 @@ where
         let (io, place) = match next.into_parts() {
             Ok((io, place)) => {
                 let own = Rc::new(places.enter());
-                (Paced::new(Attended::new(io, own.guest()), None, own), place)
+                let guest = Rc::clone(own.guest());
+                (Paced::new(io, None, own).attended(&guest), place)
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection of the process itself cannot be served");

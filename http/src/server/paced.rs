@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::attended::Attended;
+use super::places::Guest;
+
 /// The time in which a client has to take [`PACE_BYTES`] of what waits for it, or all of it.
 pub(super) const PACE: Duration = Duration::from_secs(30);
 /// So much that a line which is merely slow manages it, and no more than a socket holds.
@@ -57,11 +60,17 @@ pub(super) struct Paced<T, D = ()> {
     address: Option<SocketAddr>,
     written: Rc<Cell<u64>>,
     pace: Pace,
+    attended: Option<Attended>,
 }
 
 impl<T, D> Paced<T, D> {
     pub(super) fn new(io: T, address: Option<SocketAddr>, data: D) -> Self {
-        Self { io, data, address, written: Rc::default(), pace: Pace::default() }
+        Self { io, data, address, written: Rc::default(), pace: Pace::default(), attended: None }
+    }
+
+    /// Breaks if the client closes its side in order while it has a request under way.
+    pub(super) fn attended(self, guest: &Rc<Guest>) -> Self {
+        Self { attended: Some(Attended::new(guest)), ..self }
     }
 
     /// The counter of the bytes that were taken.
@@ -89,7 +98,12 @@ impl<T, D> Paced<T, D> {
 
 impl<T: AsyncRead + Unpin, D: Unpin> AsyncRead for Paced<T, D> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
+        let this = self.get_mut();
+        let io = Pin::new(&mut this.io);
+        match &mut this.attended {
+            Some(attended) => attended.poll_read(io, cx, buf),
+            None => io.poll_read(cx, buf),
+        }
     }
 }
 
