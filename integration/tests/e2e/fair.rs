@@ -279,6 +279,12 @@ async fn what_a_request_grows_to_is_in_the_budget() {
     eventually("nothing is held", async || (held(&client).await == Some(0)).then_some(())).await;
 }
 
+/// A list without its revision: other writes go on.
+fn undated(mut list: Value) -> Value {
+    list["metadata"]["resourceVersion"].take();
+    list
+}
+
 /// Lists that are larger than what a connection may hold, and an object of which a byte takes hundreds when it is laid out: they
 /// come in pieces, in every form.
 #[tokio::test]
@@ -299,17 +305,17 @@ async fn what_is_longer_than_the_budget_comes_in_pieces() {
     assert!(whole.body.len() > 3 << 20);
     let pretty = get(&format!("{MAPS}?pretty=true"), "application/json").await;
     assert!(pretty.text().starts_with("{\n  \"apiVersion\": \"v1\",\n  \"items\": [\n    {\n"));
-    assert_eq!(pretty.json(), whole.json());
+    assert_eq!(undated(pretty.json()), undated(whole.json()));
     let yaml = get(MAPS, "application/yaml").await;
     let read = kindom_codec::manifests::parse("list", &yaml.body).unwrap();
     let read: Value = serde_json::from_str(&read[0].1.to_string()).unwrap();
-    assert_eq!(read, whole.json());
+    assert_eq!(undated(read), undated(whole.json()));
 
     let protobuf = get(MAPS, "application/vnd.kubernetes.protobuf").await;
     let kind: &'static Declared = Box::leak(Box::new(Declared::catalogued("v1", "ConfigMap")));
     let read = protobuf::decode(&protobuf.body, kind.messages().unwrap().list()).unwrap();
     let read: Value = serde_json::from_str(&read.to_string()).unwrap();
-    assert_eq!(read["metadata"]["resourceVersion"], whole.at("/metadata/resourceVersion").clone());
+    assert!(read["metadata"]["resourceVersion"].is_string());
     let wanted = whole.at("/items").as_array().unwrap().clone();
     assert_eq!(read["items"].as_array().unwrap().len(), wanted.len());
     for (item, wanted) in read["items"].as_array().unwrap().iter().zip(&wanted) {
