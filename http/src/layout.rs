@@ -21,8 +21,8 @@ impl Layout {
                 (indenter.write(json, LAID_OUT_BYTES, &mut piece), piece)
             }
             Self::Yaml(writer) => {
-                let mut piece = String::new();
-                (writer.write(json, LAID_OUT_BYTES, &mut piece), piece.into_bytes())
+                let (piece, taken) = writer.write(json, LAID_OUT_BYTES);
+                (taken, piece.into_bytes())
             }
         }
     }

@@ -44,7 +44,7 @@ impl List {
         })
     }
 
-    /// What precedes items of so many bytes.
+    /// The bytes before items of so many bytes.
     #[must_use]
     pub fn start(&self, items_bytes: usize) -> Vec<u8> {
         let mut out = Backwards::default();
@@ -62,7 +62,7 @@ impl List {
         out.finish()
     }
 
-    /// What follows the items.
+    /// The bytes behind the items.
     #[must_use]
     pub fn end(&self) -> Vec<u8> {
         let mut out = Backwards::default();

@@ -19,9 +19,7 @@ pub fn to_yaml(value: &Value) -> String {
     let mut json = value.to_vec();
     // The end of a number has to be seen.
     json.push(b'\n');
-    let mut out = String::with_capacity(json.len());
-    Writer::default().write(&json, usize::MAX, &mut out);
-    out
+    Writer::default().write(&json, usize::MAX).0
 }
 
 /// Writes compact JSON as YAML while it comes, in the order of its keys.
@@ -71,19 +69,19 @@ enum Token<'a> {
 }
 
 impl Writer {
-    /// Appends the YAML of more JSON, until `out` has `most` bytes and its line has ended. Returns the number of bytes that it took
-    /// of the JSON. The rest, which may be the first half of a token, comes first the next time. Nothing tells the end of a number
-    /// or a word but a byte behind it.
-    pub fn write(&mut self, json: &[u8], most: usize, out: &mut String) -> usize {
-        let mut rest = json;
+    /// The YAML of more JSON, until it has `most` bytes and its line has ended, and the number of bytes that it takes of the JSON.
+    /// The rest, which may be the first half of a token, comes first the next time. Nothing tells the end of a number or a word but
+    /// a byte behind it.
+    pub fn write(&mut self, json: &[u8], most: usize) -> (String, usize) {
+        let (mut out, mut rest) = (String::with_capacity(json.len().min(most)), json);
         while (out.len() < most || !out.ends_with('\n'))
             && let Some((token, behind)) = next_token(rest)
         {
-            self.token(&token, out);
+            self.token(&token, &mut out);
             rest = behind;
         }
-        self.begun = column(self.begun, out);
-        json.len() - rest.len()
+        self.begun = column(self.begun, &out);
+        (out, json.len() - rest.len())
     }
 
     fn token(&mut self, token: &Token<'_>, out: &mut String) {
@@ -456,8 +454,7 @@ mod tests {
                 for part in json.chunks(each) {
                     left.extend_from_slice(part);
                     loop {
-                        let mut piece = String::new();
-                        let taken = writer.write(&left, each, &mut piece);
+                        let (piece, taken) = writer.write(&left, each);
                         left.drain(..taken);
                         pieces.push_str(&piece);
                         if taken == 0 {
