@@ -90,7 +90,8 @@ pub(crate) async fn list_reply(
         version: version.name.clone(),
         resource: call.resource(),
         form,
-        encoding: protobuf.map_or(Encoding::Json { is_first: true }, Encoding::Protobuf),
+        encoding: protobuf
+            .map_or(Encoding::Json { is_first: true }, |list| Encoding::Protobuf { list, left: usize::MAX }),
         start: Some(frame.start),
         left: bytes,
         objects: listed.objects.into_iter(),
@@ -153,10 +154,9 @@ impl ItemForm {
 /// The encoding of a list's items.
 enum Encoding {
     /// With commas between them.
-    Json {
-        is_first: bool,
-    },
-    Protobuf(protobuf::List),
+    Json { is_first: bool },
+    /// With the bytes that the start of the list says are still to come.
+    Protobuf { list: protobuf::List, left: usize },
 }
 
 /// The pieces of a list: its start with the first items, more items, its end.
@@ -204,10 +204,12 @@ impl ListPieces {
                 }
                 self.form.write(spec, version, object, out).map_err(unreadable)
             }
-            Encoding::Protobuf(list) => {
+            Encoding::Protobuf { list, left } => {
                 let mut item = Vec::with_capacity(object.json().len() + 64);
                 self.form.write(spec, version, object, &mut item).map_err(unreadable)?;
-                out.extend(list.item(&parsed(&item)?));
+                let item = list.item(&parsed(&item)?);
+                *left = left.checked_sub(item.len()).ok_or_else(other_length)?;
+                out.extend(item);
                 Ok(())
             }
         }
@@ -239,13 +241,14 @@ impl ListPieces {
                 turn(cost::parse(source)).await;
             }
         }
-        let Encoding::Protobuf(list) = &self.encoding else { return Ok(()) };
-        self.start = Some(list.start(bytes));
-        self.end = Some(list.end());
-        if let (Some(start), Some(made)) = (&mut self.start, made) {
+        let Encoding::Protobuf { list, left } = &mut self.encoding else { return Ok(()) };
+        let mut start = list.start(bytes);
+        (self.end, *left) = (Some(list.end()), bytes);
+        if let Some(made) = made {
             start.extend(made);
-            self.objects = Vec::new().into_iter();
+            (self.objects, *left) = (Vec::new().into_iter(), 0);
         }
+        self.start = Some(start);
         Ok(())
     }
 
@@ -268,6 +271,9 @@ impl ListPieces {
         while piece.len() + converting < most {
             let Some(object) = self.objects.next() else {
                 piece.extend(self.end.take()?);
+                if matches!(self.encoding, Encoding::Protobuf { left: 1.., .. }) {
+                    return Some(Err(other_length()));
+                }
                 break;
             };
             self.left = self.left.saturating_sub(object.json().len());
@@ -278,6 +284,11 @@ impl ListPieces {
         }
         Some(Ok(piece))
     }
+}
+
+/// The items of a list have become others since it was measured. Nobody should take the answer for whole.
+fn other_length() -> Failure {
+    RequestError::Internal("the items of a list have changed their length".to_owned()).into()
 }
 
 /// The tree of what was written just now.
