@@ -84,10 +84,18 @@ impl Held {
     /// # Errors
     /// [`Overloaded`] if there is no room for it, in the whole or in the connection's share.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        self.grow_within(bytes, 1)
+    }
+
+    /// Holds more, if that leaves others their part: of so many parts of the whole, all together then hold one at most.
+    ///
+    /// # Errors
+    /// As [`Held::grow`].
+    pub fn grow_within(&mut self, bytes: usize, parts: u64) -> Result<(), Overloaded> {
         let bytes = bytes as u64;
         let (budget, share) = (&*self.budget, &*self.share.0);
         if add_within(share, bytes, (budget.most / CONNECTIONS_SHARE).max(1)) {
-            if add_within(&budget.held, bytes, budget.most) {
+            if add_within(&budget.held, bytes, budget.most / parts.max(1)) {
                 self.bytes += bytes;
                 return Ok(());
             }
@@ -138,11 +146,17 @@ mod tests {
         assert!(late.grow(1).is_err());
         late.grow_anyway(50);
         assert_eq!(budget.held(), 850);
+        // Nothing is added to what is beyond the part already.
+        assert!(late.grow_within(1, 2).is_err());
         drop((one, late));
         assert_eq!(budget.held(), 700);
         budget.begin(&shares[8]).grow(100).unwrap();
         drop(others);
         assert_eq!(budget.held(), 0);
+        let mut half = budget.begin(&shares[8]);
+        half.grow_within(100, 8).unwrap();
+        assert!(budget.begin(&shares[7]).grow_within(1, 8).is_err());
+        drop(half);
         assert!(shares.iter().all(|share| share.0.load(Ordering::Relaxed) == 0));
     }
 }

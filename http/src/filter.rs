@@ -132,6 +132,11 @@ impl Filter {
             && is("metadata.namespace", object.namespace().unwrap_or_default())
     }
 
+    /// `true` unless its key or its labels tell that an object is not selected.
+    pub(crate) fn may_select(&self, object: &StoredObject) -> bool {
+        self.may_match(object) && (self.labels.is_empty() || self.labels.matches(|key| object.label(key)))
+    }
+
     /// `true` if a list or a watch has to say something of the object: it is selected, or may be and cannot be read.
     pub(crate) fn shows(&self, spec: &TypeSpec, object: &StoredObject) -> bool {
         let matches = match object.corrupt() {

@@ -39,7 +39,7 @@ pub(crate) struct Reply {
     pub(crate) headers: Vec<(header::HeaderName, String)>,
     /// The declaration of the kind that the body is an object of, or a list of; it has the protobuf.
     pub(crate) declared: Option<&'static Declared>,
-    /// Who makes an answer that takes much more bytes than its body has; without, it is made at once.
+    /// The turns in which an answer is laid out that takes many more bytes than its body; without them it is laid out at once.
     turns: Option<PieceTurns>,
     /// The pieces are protobuf already.
     is_protobuf: bool,

@@ -1,4 +1,4 @@
-//! Who asks, and may they.
+//! Authentication, impersonation and authorization of a request.
 
 use std::borrow::Cow;
 use std::sync::Arc;

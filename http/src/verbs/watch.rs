@@ -46,12 +46,18 @@ const CHUNK_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 128 << 10;
 /// So many requirements of selectors are compared at a time.
 const COMPARED_MAX: usize = 20_000;
+/// The objects that a chunk has at most, as none is smaller than 128 bytes.
+const OBJECTS_IN_CHUNK: usize = CHUNK_BYTES / 128;
 /// The bytes of a chunk from which on it counts in the memory budget until the client's connection has it.
 const LONG_BYTES: usize = 2 * CHUNK_BYTES;
 /// About as many bytes as a cell of a table has at most.
 const CELL_BYTES: usize = 1300;
-/// The time between two looks whether there is room for a long chunk, and the time after which the watch ends without.
-const ROOM_EVERY: Duration = Duration::from_millis(100);
+/// Long chunks leave so large a part of the memory budget to requests: one of two.
+const ROOM_PARTS: u64 = 2;
+/// The time between two looks whether there is room for a long chunk, at first and at last, and the time after which the watch ends
+/// without. If each answer that goes woke all who wait, a thousand of them would keep the threads busy.
+const ROOM_SOON: Duration = Duration::from_millis(50);
+const ROOM_LATER: Duration = Duration::from_secs(1);
 const ROOM_WITHIN: Duration = Duration::from_secs(30);
 /// The time between two bookmarks for a client that wants them (cacher `defaultBookmarkFrequency`).
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -373,50 +379,55 @@ impl WatchStream {
         spec: Option<Arc<TypeSpec>>,
         make: fn(&mut Self, Option<Arc<TypeSpec>>) -> Option<Bytes>,
     ) -> Option<(Box<Self>, Option<Bytes>)> {
-        let (bytes, cost) = spec.as_deref().map(|spec| self.next_bytes(spec)).unwrap_or_default();
-        if bytes < LONG_BYTES {
+        let Some((bytes, cost)) = spec.as_deref().and_then(|spec| self.long_chunk(spec)) else {
             let chunk = make(&mut self, spec);
             return Some((self, chunk));
-        }
+        };
         let until = self.ends.min(Instant::now() + ROOM_WITHIN);
-        self.held = Some(tokio::select! {
+        let mut held = tokio::select! {
             biased;
             held = room_for(self.room.clone(), bytes, until) => held?,
             _ = ending(&mut self.phase), if !self.ends_with_server => return None,
-        });
+        };
         let (processors, flow) = (self.state.bounds.processors.clone(), self.flow);
         let made = processors.compute(flow, cost, move || {
             let chunk = make(&mut self, spec);
             (self, chunk)
         });
-        made.await.ok()
+        let (mut watch, chunk) = made.await.ok()?;
+        let made = chunk.as_ref().map_or(0, Bytes::len);
+        held.grow_anyway(made.saturating_sub(bytes));
+        watch.held = (made >= LONG_BYTES).then_some(held);
+        Some((watch, chunk))
     }
 
-    /// About as many bytes as the next chunk has, if all that may be in it is selected, and what it costs to make.
-    fn next_bytes(&self, spec: &TypeSpec) -> (usize, Duration) {
-        let version = spec.version(&self.version);
+    /// The bytes that the next chunk has at most, and what it costs to make, if a large object may come in it.
+    fn long_chunk(&self, spec: &TypeSpec) -> Option<(usize, Duration)> {
+        let version = spec.version(&self.version)?;
         let columns = match &self.form {
             EventForm::Whole | EventForm::Metadata(_) => 0,
             EventForm::Table { .. } => {
-                let compiled = version.and_then(|version| spec.compiled(version).ok());
-                compiled.map_or(0, |compiled| compiled.columns.definitions().len())
+                spec.compiled(version).map_or(0, |compiled| compiled.columns.definitions().len())
             }
         };
-        let (mut bytes, mut parsed) = (0, 0);
-        let mut add = |object: &StoredObject| {
+        let size = |object: &StoredObject| {
             let json = object.json().len();
-            bytes += json + columns * json.min(CELL_BYTES);
-            let is_copied = matches!(self.form, EventForm::Whole)
-                && version.is_some_and(|version| render::is_copied(spec, version, object));
-            parsed += if is_copied { 0 } else { json };
-            bytes < CHUNK_BYTES
+            json + columns * json.min(CELL_BYTES)
         };
-        let initial = self.initial.iter().flatten();
+        let initial = self.initial.iter().flatten().take(OBJECTS_IN_CHUNK);
         let events = self.pending.iter().filter(|_| self.initial.is_none());
-        let mut next =
-            initial.chain(events.filter_map(|event| event.object.as_ref().or(event.previous.as_ref())));
-        while next.next().is_some_and(|object| add(object)) {}
-        (bytes, cost::copy(bytes) + cost::parse(parsed))
+        let states = events.flat_map(|event| [&event.object, &event.previous]).flatten();
+        let mut compared = 0;
+        let large = initial.chain(states).find(|object| {
+            size(object) >= CHUNK_BYTES && {
+                // Nobody waits for room for what is not his, if that can be told cheaply.
+                compared += self.filter.requirements();
+                compared > COMPARED_MAX || self.filter.may_select(object)
+            }
+        })?;
+        let is_copied = matches!(self.form, EventForm::Whole) && render::is_copied(spec, version, large);
+        let parsed = if is_copied { 0 } else { large.json().len() };
+        Some((size(large) + CHUNK_BYTES, cost::copy(size(large)) + cost::parse(parsed)))
     }
 
     /// The type as events are shown by it; it may have changed since they were taken, or be forgotten by now.
@@ -737,13 +748,14 @@ impl WatchStream {
 /// Room for a chunk of so many bytes, as soon as there is some; `None` if there is none until then. The client goes on with a new
 /// watch, from the last event that it has.
 async fn room_for(room: Room, bytes: usize, until: Instant) -> Option<Held> {
-    let mut held = room.begin();
-    while held.grow(bytes).is_err() {
+    let (mut held, mut pause) = (room.begin(), ROOM_SOON);
+    while held.grow_within(bytes, ROOM_PARTS).is_err() {
         if Instant::now() >= until {
             tracing::info!(bytes, "a watch ends: there is no room for its next event in the memory budget");
             return None;
         }
-        sleep(ROOM_EVERY).await;
+        sleep(pause).await;
+        pause = (2 * pause).min(ROOM_LATER);
     }
     Some(held)
 }
