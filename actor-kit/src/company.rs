@@ -20,6 +20,8 @@ const FEW: usize = 4;
 thread_local! {
     static WRITES: Cell<usize> = const { Cell::new(0) };
     static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+    /// It is we who have changed the policy of this thread.
+    static CHANGED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A write that is under way on this thread, until it is dropped.
@@ -55,8 +57,13 @@ impl Drop for Company {
 /// From now on, this thread interrupts no other when it wakes, or does so again. Costs a system call when that changes. A thread
 /// that the process's owner has put under another policy stays there.
 pub fn give_way(gives: bool) {
-    if GIVES_WAY.replace(gives) != gives {
-        policy::set(gives);
+    if GIVES_WAY.replace(gives) == gives {
+        return;
+    }
+    // What was another policy before stays, and is not taken back either.
+    if gives || CHANGED.get() {
+        let done = policy::set(gives);
+        CHANGED.set(gives && done);
     }
 }
 
@@ -71,17 +78,18 @@ mod policy {
     /// A niceness of 0, as `thread-priority` counts.
     const NORMAL: u8 = 48;
 
-    pub(super) fn set(gives_way: bool) {
+    /// Returns true if the thread had the policy that it is to change from, and has the other one now.
+    pub(super) fn set(gives_way: bool) -> bool {
         let (from, to) = match gives_way {
             true => (Normal::Other, Normal::Batch),
             false => (Normal::Batch, Normal::Other),
         };
         if thread_schedule_policy().ok() != Some(ThreadSchedulePolicy::Normal(from)) {
-            return;
+            return false;
         }
         // The library sets a niceness, too. Who is nicer than that stays so; who has more than others might not get it back.
-        let Some(nice) = getpriority_process(None).ok().filter(|nice| *nice >= 0) else { return };
-        let Ok(normal) = ThreadPriorityValue::try_from(NORMAL) else { return };
+        let Some(nice) = getpriority_process(None).ok().filter(|nice| *nice >= 0) else { return false };
+        let Ok(normal) = ThreadPriorityValue::try_from(NORMAL) else { return false };
         let (priority, policy) = (ThreadPriority::Crossplatform(normal), ThreadSchedulePolicy::Normal(to));
         let mut set = set_thread_priority_and_policy(thread_native_id(), priority, policy)
             .map_err(|e| format!("{e:?}"));
@@ -91,12 +99,15 @@ mod policy {
         if let Err(error) = set {
             tracing::debug!(error, gives_way, "the scheduling of a thread can't be changed");
         }
+        thread_schedule_policy().ok() == Some(policy)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod policy {
-    pub(super) fn set(_: bool) {}
+    pub(super) fn set(_: bool) -> bool {
+        false
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -129,6 +140,17 @@ mod tests {
             assert_eq!(policy(), batch);
             writes.truncate(FEW);
             assert_eq!(policy(), other);
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_of_another_policy_stays_there() {
+        let thread = std::thread::spawn(|| {
+            assert!(policy::set(true));
+            give_way(true);
+            give_way(false);
+            assert_eq!(thread_schedule_policy().unwrap(), ThreadSchedulePolicy::Normal(Normal::Batch));
         });
         thread.join().unwrap();
     }
