@@ -5,7 +5,6 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
 use actix_web::HttpResponse;
@@ -89,9 +88,7 @@ impl Arrival<'_> {
             object,
             received_us: self.received_us,
         };
-        let share = |held: fn(&Peer) -> &Arc<AtomicU64>| {
-            self.peer.map_or_else(Share::default, |peer| Share(Arc::clone(held(peer))))
-        };
+        let share = |held: fn(&Peer) -> &Share| self.peer.map(held).cloned().unwrap_or_default();
         let rooms = Rooms {
             request: Room {
                 budget: Arc::clone(&state.bounds.recorded_requests),

@@ -263,7 +263,7 @@ async fn answer(
     let flow = flow(state, &user, info);
     turns::asks(flow);
     let permit = state.bounds.in_flight.enter(&user, info, request.method().as_str())?;
-    let share = peer.map_or_else(Share::default, |peer| Share(Arc::clone(peer.held())));
+    let share = peer.map(Peer::held).cloned().unwrap_or_default();
     let mut held = state.bounds.budget.begin(&share);
     if request.headers().len() > HEADERS_FEW {
         held.grow(request.headers().len() * HEADER_BYTES)?;

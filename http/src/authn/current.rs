@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use kindom_actor_kit::Share;
 use kindom_api::user::User;
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -39,9 +40,9 @@ pub struct Peer {
     address: Option<SocketAddr>,
     /// The user, if the client is the server's own process.
     own: Option<Arc<User>>,
-    held: Arc<AtomicU64>,
-    recorded_requests: Arc<AtomicU64>,
-    recorded_answers: Arc<AtomicU64>,
+    held: Share,
+    recorded_requests: Share,
+    recorded_answers: Share,
 }
 
 impl Peer {
@@ -63,21 +64,21 @@ impl Peer {
         self.ends
     }
 
-    /// The bytes that the requests of the connection hold.
+    /// What the requests of the connection hold.
     #[must_use]
-    pub fn held(&self) -> &Arc<AtomicU64> {
+    pub fn held(&self) -> &Share {
         &self.held
     }
 
-    /// The bytes that the audit log's records hold of the requests' objects.
+    /// What the audit log's records hold of the requests' objects.
     #[must_use]
-    pub fn recorded_requests(&self) -> &Arc<AtomicU64> {
+    pub fn recorded_requests(&self) -> &Share {
         &self.recorded_requests
     }
 
-    /// The bytes that they hold of the answers' objects.
+    /// What they hold of the answers' objects.
     #[must_use]
-    pub fn recorded_answers(&self) -> &Arc<AtomicU64> {
+    pub fn recorded_answers(&self) -> &Share {
         &self.recorded_answers
     }
 
@@ -119,9 +120,9 @@ impl CurrentAuthenticator {
             reached: None,
             address: None,
             own: None,
-            held: Arc::default(),
-            recorded_requests: Arc::default(),
-            recorded_answers: Arc::default(),
+            held: Share::default(),
+            recorded_requests: Share::default(),
+            recorded_answers: Share::default(),
         }
     }
 
