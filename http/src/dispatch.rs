@@ -36,7 +36,7 @@ use crate::fallback::{check_path, delegate};
 use crate::forward::{self, Destination};
 use crate::head::Head;
 use crate::in_flight::Permit;
-use crate::metrics::RequestLabels;
+use crate::metrics::RequestKey;
 use crate::query::Query;
 use crate::request_info::{RequestInfo, Verb};
 use crate::respond::failure;
@@ -139,22 +139,15 @@ fn end_without_chunks(request: &Head, response: &mut HttpResponse) {
 
 /// The labels that metrics count the request under. Names appear only if there is such a type, and methods only if HTTP has
 /// them: otherwise clients could make endless labels.
-fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) -> RequestLabels {
-    let nothing = || RequestLabels {
-        verb: method_label(request),
-        group: String::new(),
-        version: String::new(),
-        resource: String::new(),
-        subresource: String::new(),
-        scope: "",
-        code,
-    };
-    let Some(RequestInfo::Resource(of)) = info else { return nothing() };
+fn labels<'a>(state: &State, request: &Head, info: Option<&'a RequestInfo>, code: u16) -> RequestKey<'a> {
+    let verb = method_label(request);
+    let nothing = RequestKey { verb, group: "", version: "", resource: "", subresource: "", scope: "", code };
+    let Some(RequestInfo::Resource(of)) = info else { return nothing };
     let is_elsewhere = |aggregator| info.is_some_and(|info| aggregate::elsewhere(aggregator, info).is_some());
     if state.aggregator.as_deref().is_some_and(is_elsewhere) {
         // Another server says which resources there are: any, perhaps.
-        let GroupVersionResource { group, version, .. } = of.resource.clone();
-        return RequestLabels { group, version, ..nothing() };
+        let GroupVersionResource { group, version, .. } = &of.resource;
+        return RequestKey { group, version, ..nothing };
     }
     let info = of;
     let known = code < 400
@@ -175,13 +168,13 @@ fn labels(state: &State, request: &Head, info: Option<&RequestInfo>, code: u16) 
         | Verb::Patch
         | Verb::Delete
         | Verb::Proxy
-        | Verb::Unknown => method_label(request),
+        | Verb::Unknown => verb,
     };
     if !known {
-        return RequestLabels { verb, scope, ..nothing() };
+        return RequestKey { verb, scope, ..nothing };
     }
-    let GroupVersionResource { group, version, resource } = info.resource.clone();
-    RequestLabels { verb, group, version, resource, subresource: info.subresource.clone(), scope, code }
+    let GroupVersionResource { group, version, resource } = &info.resource;
+    RequestKey { verb, group, version, resource, subresource: &info.subresource, scope, code }
 }
 
 fn method_label(request: &Head) -> &'static str {

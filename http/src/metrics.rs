@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::Equivalent;
 use kindom_actor_kit::{Budget, Processors};
 use kindom_audit::AuditLog;
 use kindom_resource_actor::{CountedChange, CountedFinding, EndedCall, EndedReview};
@@ -19,21 +20,20 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::per_type::{OfType, PerType};
+use crate::per_type::{LabelsKey, OfType, PerType};
 
 /// The names of certificates and their ends, in seconds since the Unix epoch; asked whenever metrics are.
 pub type CertificateEnds = Box<dyn Fn() -> Vec<(&'static str, i64)> + Send + Sync>;
 
-/// The properties of a request by which metrics distinguish requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RequestLabels {
-    pub(crate) verb: &'static str,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-    pub(crate) scope: &'static str,
-    pub(crate) code: u16,
+struct RequestLabels {
+    verb: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+    code: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -42,6 +42,27 @@ struct VerbLabels {
     group: String,
     version: String,
     resource: String,
+}
+
+/// The properties of a request by which metrics distinguish requests: [`RequestLabels`], with the same fields in the same order.
+#[derive(Clone, Copy, Hash)]
+pub(crate) struct RequestKey<'a> {
+    pub(crate) verb: &'static str,
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) scope: &'static str,
+    pub(crate) code: u16,
+}
+
+/// A type whose watches are counted.
+#[derive(Clone, Copy, Hash)]
+struct WatchKey<'a> {
+    verb: &'static str,
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
 }
 
 impl OfType for RequestLabels {
@@ -53,6 +74,45 @@ impl OfType for RequestLabels {
 impl OfType for VerbLabels {
     fn of_type(&self) -> [&str; 3] {
         [&self.group, &self.version, &self.resource]
+    }
+}
+
+impl Equivalent<RequestLabels> for RequestKey<'_> {
+    fn equivalent(&self, labels: &RequestLabels) -> bool {
+        let Self { verb, group, version, resource, subresource, scope, code } = *self;
+        code == labels.code
+            && (verb, subresource, scope) == (labels.verb, &labels.subresource, labels.scope)
+            && [group, version, resource] == labels.of_type()
+    }
+}
+
+impl LabelsKey<RequestLabels> for RequestKey<'_> {
+    fn labels(&self) -> RequestLabels {
+        let Self { verb, group, version, resource, subresource, scope, code } = *self;
+        let [group, version, resource, subresource] =
+            [group, version, resource, subresource].map(str::to_owned);
+        RequestLabels { verb, group, version, resource, subresource, scope, code }
+    }
+}
+
+impl Equivalent<VerbLabels> for WatchKey<'_> {
+    fn equivalent(&self, labels: &VerbLabels) -> bool {
+        self.verb == labels.verb && [self.group, self.version, self.resource] == labels.of_type()
+    }
+}
+
+impl LabelsKey<VerbLabels> for WatchKey<'_> {
+    fn labels(&self) -> VerbLabels {
+        let [group, version, resource] = [self.group, self.version, self.resource].map(str::to_owned);
+        VerbLabels { verb: self.verb, group, version, resource }
+    }
+}
+
+impl RequestLabels {
+    /// What durations are distinguished by.
+    fn of_verb(&self) -> VerbLabels {
+        let Self { verb, group, version, resource, .. } = self.clone();
+        VerbLabels { verb, group, version, resource }
     }
 }
 
@@ -359,13 +419,50 @@ type Requests = Family<RequestLabels, Counter>;
 /// The metric families.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: PerType<RequestLabels, Counter>,
-    durations: PerType<VerbLabels, Histogram>,
+    requests: PerType<RequestLabels, Counted>,
     expirations: Histogram,
     reading: Gauge,
     mutating: Gauge,
-    watches: PerType<VerbLabels, Gauge>,
-    watch_events: PerType<VerbLabels, Counter>,
+    watches: PerType<VerbLabels, Watches>,
+}
+
+/// The metrics of requests that have the same properties; the durations are those of all codes.
+struct Counted {
+    requests: Counter,
+    durations: Histogram,
+}
+
+/// The metrics of a type's watches.
+struct Watches {
+    open: Gauge,
+    events: Counter,
+}
+
+fn counted(requests: Requests, durations: Durations) -> PerType<RequestLabels, Counted> {
+    let (all, all_durations) = (Clone::clone(&requests), Clone::clone(&durations));
+    let make = move |labels: &RequestLabels| Counted {
+        requests: all.get_or_create_owned(labels),
+        durations: all_durations.get_or_create_owned(&labels.of_verb()),
+    };
+    PerType::new(make, move |labels| {
+        requests.remove(labels);
+        durations.remove(&labels.of_verb());
+    })
+}
+
+fn watched(
+    open: Family<VerbLabels, Gauge>,
+    events: Family<VerbLabels, Counter>,
+) -> PerType<VerbLabels, Watches> {
+    let (all, all_events) = (Clone::clone(&open), Clone::clone(&events));
+    let make = move |labels: &VerbLabels| Watches {
+        open: all.get_or_create_owned(labels),
+        events: all_events.get_or_create_owned(labels),
+    };
+    PerType::new(make, move |labels| {
+        open.remove(labels);
+        events.remove(labels);
+    })
 }
 
 impl Metrics {
@@ -401,7 +498,7 @@ impl Metrics {
         registry.register(
             "apiserver_request_duration_seconds",
             "The duration of requests, in seconds",
-            durations.clone(),
+            Clone::clone(&durations),
         );
         registry.register("apiserver_current_inflight_requests", "Requests under way", in_flight);
         registry.register("apiserver_longrunning_requests", "Watches under way", Clone::clone(&watches));
@@ -417,13 +514,11 @@ impl Metrics {
         }
         Self {
             registry,
-            requests: PerType::new(requests),
-            durations: PerType::new(durations),
+            requests: counted(requests, durations),
             expirations,
             reading,
             mutating,
-            watches: PerType::new(watches),
-            watch_events: PerType::new(watch_events),
+            watches: watched(watches, watch_events),
         }
     }
 
@@ -498,14 +593,11 @@ impl Metrics {
         GaugeGuard(gauge)
     }
 
-    pub(crate) fn end(&self, labels: RequestLabels, took: Duration, is_served: impl Fn([&str; 3]) -> bool) {
-        let RequestLabels { verb, group, version, resource, subresource, scope, code } = labels;
-        // The names move from one key to the other: this is on the way of every request.
-        let labels = VerbLabels { verb, group, version, resource };
-        self.durations.with(&labels, &is_served, |durations| durations.observe(took.as_secs_f64()));
-        let VerbLabels { verb, group, version, resource } = labels;
-        let labels = RequestLabels { verb, group, version, resource, subresource, scope, code };
-        self.requests.with(&labels, is_served, Counter::inc);
+    pub(crate) fn end(&self, key: RequestKey<'_>, took: Duration, is_served: impl Fn([&str; 3]) -> bool) {
+        self.requests.with(&key, is_served, |counted| {
+            counted.durations.observe(took.as_secs_f64());
+            counted.requests.inc();
+        });
     }
 
     /// A request's client has sent a certificate that holds for so many seconds yet, or has ended before as many.
@@ -519,15 +611,11 @@ impl Metrics {
         [group, version, resource]: [&str; 3],
         is_served: impl Fn([&str; 3]) -> bool,
     ) -> (GaugeGuard, Counter) {
-        let labels = VerbLabels {
-            verb: "WATCH",
-            group: group.to_owned(),
-            version: version.to_owned(),
-            resource: resource.to_owned(),
-        };
-        let gauge = self.watches.with(&labels, &is_served, Gauge::clone);
-        gauge.inc();
-        (GaugeGuard(gauge), self.watch_events.with(&labels, is_served, Counter::clone))
+        let key = WatchKey { verb: "WATCH", group, version, resource };
+        self.watches.with(&key, is_served, |watches| {
+            watches.open.inc();
+            (GaugeGuard(watches.open.clone()), watches.events.clone())
+        })
     }
 
     /// The families as text.

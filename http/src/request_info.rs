@@ -1,5 +1,7 @@
 //! The meaning of a request, by its method and URL alone (apiserver `pkg/endpoints/request/requestinfo.go`, 1.37).
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 use crate::RequestError;
@@ -215,8 +217,11 @@ fn list_or_watch(query: &Query) -> (Verb, String) {
 }
 
 /// As Go's `url.Parse`: all percent escapes are decoded before the path is split.
-fn decode_path(path: &str) -> Result<String, RequestError> {
+fn decode_path(path: &str) -> Result<Cow<'_, str>, RequestError> {
     let bytes = path.as_bytes();
+    if !bytes.contains(&b'%') && !bytes.contains(&0) {
+        return Ok(Cow::Borrowed(path));
+    }
     for (i, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'%') {
         let digits = bytes.get(i + 1..i + 3).unwrap_or_default();
         if digits.len() != 2 || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -227,20 +232,35 @@ fn decode_path(path: &str) -> Result<String, RequestError> {
         }
     }
     match percent_decode_str(path).decode_utf8() {
-        Ok(path) if !path.contains('\0') => Ok(path.into_owned()),
+        Ok(path) if !path.contains('\0') => Ok(path),
         _ => Err(RequestError::BadRequest("the path is not UTF-8 text".to_owned())),
     }
 }
 
 fn split_path(path: &str) -> Vec<&str> {
-    let path = path.trim_matches('/');
-    if path.is_empty() { Vec::new() } else { path.split('/').collect() }
+    let mut rest = path.trim_matches('/');
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let mut segments = Vec::with_capacity(8);
+    // On segments so short a search by blocks of bytes, as `split` makes it, takes twice as long.
+    while let Some((segment, behind)) =
+        rest.bytes().position(|b| b == b'/').and_then(|at| rest.split_at_checked(at))
+    {
+        segments.push(segment);
+        rest = behind.strip_prefix('/').unwrap_or(behind);
+    }
+    segments.push(rest);
+    segments
 }
 
 /// apimachinery `pkg/api/validation/path/name.go`
 fn segment_errors(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
+    }
+    if !name.bytes().any(|b| matches!(b, b'/' | b'%')) {
+        return Vec::new();
     }
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }

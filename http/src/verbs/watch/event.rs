@@ -20,6 +20,9 @@ use crate::table::{self, Column, IncludeObject, ListMeta};
 /// The annotation of the bookmark that ends the initial events (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
+/// About as many bytes as an event has around its object's stored form, with what that form has not.
+const EVENT_BYTES: usize = 256;
+
 /// The form of an event's object.
 pub(super) enum EventForm {
     Whole,
@@ -102,6 +105,10 @@ impl EventWriter {
     ) -> bool {
         let Some(version) = spec.version(&self.version) else { return true };
         let start = out.len();
+        // What is not filled would be held until the client has read.
+        out.reserve(
+            EVENT_BYTES + if matches!(self.form, EventForm::Whole) { object.json().len() } else { 0 },
+        );
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
