@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Setup, established, next_established, widgets};
+use super::{Setup, durations, established, next_established, quantile_between, widgets};
 use crate::client::{Ask, Connection, Endpoint, Protocol};
 use crate::error::LoadError;
 use crate::load::{median, quantile};
@@ -151,18 +151,43 @@ struct Behaviour {
     times: [Vec<f64>; 2],
     /// Without the clients of the type that it converts.
     times_alone: [Vec<f64>; 2],
+    /// The p99 in the server itself, in µs, and what it is beside a webhook that answers.
+    served_us: [Vec<f64>; 2],
+    served_times: [Vec<f64>; 2],
+    /// The server's CPU time, as a part of a core.
+    cores: Vec<f64>,
     good: u64,
     failed: u64,
 }
 
+/// What the probes have found beside one behaviour.
+#[derive(Clone, Copy)]
+struct Probed {
+    /// The p99 of GETs and of creates, in seconds.
+    p99: [f64; 2],
+    /// The same, in the server.
+    served: [f64; 2],
+    /// The server's CPU time, as a part of a core.
+    cores: f64,
+}
+
 impl Behaviour {
-    fn add(&mut self, p99: [f64; 2], answering: [f64; 2], alone: [f64; 2]) {
-        let all = self.ms.iter_mut().zip(&mut self.times).zip(&mut self.times_alone);
-        let of_round = p99.into_iter().zip(answering).zip(alone);
-        for (((ms, times), times_alone), ((p99, answering), alone)) in all.zip(of_round) {
-            ms.push(p99 * 1e3);
-            times.push(p99 / answering);
-            times_alone.push(p99 / alone);
+    fn add(&mut self, beside: Probed, answering: Probed, alone: [f64; 2]) {
+        self.cores.push(beside.cores);
+        for which in [0, 1] {
+            let of = |figures: [f64; 2]| figures.get(which).copied().unwrap_or_default();
+            let all = [
+                (&mut self.ms, of(beside.p99) * 1e3),
+                (&mut self.times, of(beside.p99) / of(answering.p99)),
+                (&mut self.times_alone, of(beside.p99) / of(alone)),
+                (&mut self.served_us, of(beside.served) * 1e6),
+                (&mut self.served_times, of(beside.served) / of(answering.served)),
+            ];
+            for (figures, figure) in all {
+                if let Some(figures) = figures.get_mut(which) {
+                    figures.push(figure);
+                }
+            }
         }
     }
 }
@@ -207,7 +232,19 @@ pub(crate) async fn other_types(setup: &Setup, report: &mut dyn FnMut(Row)) -> R
             let patch = Ask::merge_patch(format!("{CRDS}/turners.{GROUP}"), client.to_string());
             connection.expect(&patch).await?;
             let clients = Clients::begin(&endpoint).await?;
-            let beside = probed(&mut connection, &mut number, lasts).await?;
+            let counted = [
+                durations(&mut connection, "GET", "widgets").await?,
+                durations(&mut connection, "POST", "widgets").await?,
+            ];
+            let (began, cpu) = (Instant::now(), kindom.cpu()?);
+            let p99 = probed(&mut connection, &mut number, lasts).await?;
+            let cores = (kindom.cpu()? - cpu).as_secs_f64() / began.elapsed().as_secs_f64();
+            let [gets, creates] = &counted;
+            let served = [
+                quantile_between(gets, &durations(&mut connection, "GET", "widgets").await?, 0.99),
+                quantile_between(creates, &durations(&mut connection, "POST", "widgets").await?, 0.99),
+            ];
+            let beside = Probed { p99, served, cores };
             measured.good += clients.seen.good.load(Ordering::Relaxed);
             measured.failed += clients.seen.failed.load(Ordering::Relaxed);
             clients.end().await;
@@ -218,14 +255,16 @@ pub(crate) async fn other_types(setup: &Setup, report: &mut dyn FnMut(Row)) -> R
         let [get, create] = measured.times.map(median);
         let [get_alone, create_alone] = measured.times_alone.map(median);
         let [get_ms, create_ms] = measured.ms.map(median);
+        let [get_us, create_us] = measured.served_us.map(median);
+        let [get_served, create_served] = measured.served_times.map(median);
         let row = Row::new(
             format!("p99 of another type while a conversion webhook {behaviour}"),
             format!("GET {get_ms:.2} ms, create {create_ms:.2} ms"),
         );
         report(row.target(format!("≤ {TIMES_MAX} × beside one that answers"), get.max(create) <= TIMES_MAX).remark(
             format!(
-                "{get:.2} and {create:.2} ×; {get_alone:.2} and {create_alone:.2} × what they are without these clients; the type's own clients: {} good, {} failed",
-                measured.good, measured.failed,
+                "{get:.2} and {create:.2} ×; {get_alone:.2} and {create_alone:.2} × what they are without these clients; in the server {get_us:.0} and {create_us:.0} µs, {get_served:.2} and {create_served:.2} ×; its CPU {:.2} of a core; the type's own clients: {} good, {} failed",
+                median(measured.cores), measured.good, measured.failed,
             ),
         ));
     }
