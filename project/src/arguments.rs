@@ -48,6 +48,10 @@ pub enum Create {
     ///
     /// Writes the function, which gets the object and may change it, and its test.
     Subresource(CreateSubresource),
+    /// Kinds from their registrations (CustomResourceDefinitions), with the types that kopium makes of their schemas.
+    ///
+    /// Patterns, bounds and rules of a schema are in no type: the kind's strategy is the place for them.
+    Types(CreateTypes),
 }
 
 /// `kindom create group …`
@@ -148,6 +152,20 @@ pub struct CreateSubresource {
     /// The verbs that it has: create (POST), delete, get, patch and update (PUT).
     #[arg(long = "verb", value_delimiter = ',', default_values = ["create", "get"], value_parser = PossibleValuesParser::new(VERBS))]
     pub(crate) verbs: Vec<String>,
+}
+
+/// The flags of `create types`.
+#[derive(Debug, Args)]
+pub struct CreateTypes {
+    /// A file with registrations, or - for the standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from_crd: PathBuf,
+    /// The version whose types are made; by default the stored one.
+    #[arg(long)]
+    pub(crate) version: Option<String>,
+    /// The program that makes the types (cargo install kopium).
+    #[arg(long, value_name = "PROGRAM", default_value = "kopium")]
+    pub(crate) kopium: PathBuf,
 }
 
 /// The flags of `create group version resource`.

@@ -134,7 +134,7 @@ fn add_version(
     finish(folder, &manifest, &templates, plan, out)
 }
 
-fn finish(
+pub(crate) fn finish(
     folder: &Path,
     manifest: &Manifest,
     templates: &Templates,
@@ -158,11 +158,12 @@ fn wanted(options: &CreateResource) -> Kind {
         controller: !options.skip_controller,
         versions: vec![names.version.clone()],
         subresources: Vec::new(),
+        imported: None,
     }
 }
 
 /// Names the flag, and not the field of `kindom.json`.
-fn refused((field, why): (&'static str, String)) -> Error {
+pub(crate) fn refused((field, why): (&'static str, String)) -> Error {
     let flag = match field {
         "shortNames" => "short-name",
         "versions" => "version",

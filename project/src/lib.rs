@@ -25,6 +25,7 @@ mod source;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use arguments::Command;
 pub use error::Error;
@@ -50,6 +51,7 @@ fn run_in(folder: &Path, command: &Command, out: &mut dyn Write) -> Result<(), E
         }
         Command::Create(Create::Version(options)) => create::version(folder, options, out),
         Command::Create(Create::Subresource(options)) => create::subresource(folder, options, out),
+        Command::Create(Create::Types(options)) => types::run(folder, options, out),
         Command::Run(Run::Local(options)) => local::run(folder, options, out),
         Command::Build(Build::Executables(options)) => executables::run(folder, options, out),
         Command::Build(Build::Config(options)) => config::run(folder, options, out),

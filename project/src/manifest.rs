@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kindom_api::crd::Scale;
 use kindom_naming::{refuse_group, refuse_kind, refuse_label, refuse_version};
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,41 @@ pub(crate) struct Kind {
     /// The subresources that the program answers itself, beside status and scale.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) subresources: Vec<Served>,
+    /// Its types were made of a registration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) imported: Option<Imported>,
+}
+
+/// The form of a kind whose types were made of a registration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Imported {
+    /// An object may have no spec.
+    pub(crate) optional_spec: bool,
+    /// An object may have a status, whether or not it is written through `/status` alone.
+    pub(crate) status: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) scale: Option<ScalePaths>,
+}
+
+/// The places of replicas in an object, as paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct ScalePaths {
+    pub(crate) spec: String,
+    pub(crate) status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) selector: Option<String>,
+}
+
+impl ScalePaths {
+    pub(crate) fn of(scale: &Scale) -> Self {
+        Self {
+            spec: scale.spec_replicas_path.clone(),
+            status: scale.status_replicas_path.clone(),
+            selector: scale.label_selector_path.clone(),
+        }
+    }
 }
 
 /// A subresource that the program answers.

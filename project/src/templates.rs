@@ -22,10 +22,12 @@ macro_rules! template {
 }
 
 /// The texts with blanks, by the paths that most of them have in a project.
-const TEMPLATES: [(&str, &str); 31] = [
+const TEMPLATES: [(&str, &str); 33] = [
     template!("Cargo.toml"),
     template!("README.md"),
     template!("apis/Cargo.toml"),
+    template!("apis/imported.rs"),
+    template!("apis/imported_test.rs"),
     template!("apis/kind.rs"),
     template!("apis/kind_test.rs"),
     template!("apis/lib.rs"),
@@ -77,6 +79,8 @@ impl Templates {
         });
         environment.add_filter("yaml", |text: String| yaml(&text));
         environment.add_global("style", include_str!("../templates/docs/style.css"));
+        environment.add_filter("rust", |text: String| format!("{text:?}"));
+        environment.add_filter("docs", |text: String| docs(&text));
         environment.add_filter("paragraphs", |text: String| paragraphs(&text));
         for (name, text) in TEMPLATES {
             environment.add_template(name, text).map_err(|error| broken(&error))?;
@@ -158,6 +162,23 @@ impl Templates {
         Ok(())
     }
 
+    /// The files of a kind whose types were made of a registration; `more` is what its file says beside its names.
+    pub(crate) fn imported(
+        &self,
+        manifest: &Manifest,
+        kind: &Kind,
+        more: &Value,
+        sample: &str,
+        plan: &mut Plan,
+    ) -> Result<(), Error> {
+        let blanks = with(blanks(manifest, kind, kind.hub()), more);
+        let source = kind.source(kind.hub());
+        plan.add(&source, self.fill("apis/imported.rs", &blanks)?, Part::Needed);
+        plan.add(test_of(&source), self.fill("apis/imported_test.rs", &blanks)?, Part::Needed);
+        plan.add(Path::new("samples").join(kind.sample(kind.hub())), sample.to_owned(), Part::Needed);
+        Ok(())
+    }
+
     /// The files of a subresource of a kind.
     pub(crate) fn subresource(
         &self,
@@ -166,7 +187,7 @@ impl Templates {
         served: &Served,
         plan: &mut Plan,
     ) -> Result<(), Error> {
-        let mut blanks = blanks(manifest, kind, kind.hub());
+        let blanks = blanks(manifest, kind, kind.hub());
         let verb = served.verbs.iter().find(|verb| *verb == "get").or(served.verbs.first());
         let more = json!({
             "resource": kind.resource,
@@ -175,9 +196,7 @@ impl Templates {
             "function": served.function(),
             "verb": verb,
         });
-        if let (Some(blanks), Value::Object(more)) = (blanks.as_object_mut(), more) {
-            blanks.extend(more);
-        }
+        let blanks = with(blanks, &more);
         let source =
             kind.source(kind.hub()).with_file_name(format!("{}.rs", kind.subresource_module(served)));
         plan.add(&source, self.fill("apis/subresource.rs", &blanks)?, Part::Needed);
@@ -187,7 +206,11 @@ impl Templates {
 
     /// The files of a kind's controller.
     pub(crate) fn controller(&self, manifest: &Manifest, kind: &Kind, plan: &mut Plan) -> Result<(), Error> {
-        let blanks = blanks(manifest, kind, kind.hub());
+        let mut blanks = blanks(manifest, kind, kind.hub());
+        if kind.imported.is_some() {
+            // Only a status of the templates' own says which generation was seen.
+            blanks = with(blanks, &json!({ "status": false }));
+        }
         let source = Path::new("controllers").join(format!("{}.rs", kind.module()));
         plan.add(&source, self.fill("controllers/kind.rs", &blanks)?, Part::Needed);
         plan.add(test_of(&source), self.fill("controllers/kind_test.rs", &blanks)?, Part::Needed);
@@ -211,6 +234,20 @@ fn paragraphs(text: &str) -> Vec<String> {
     text.split("\n\n").map(one_line).filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
+/// A text as the doc comment of an item.
+fn docs(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("/// {}", line.trim_end().replace('\r', " ")));
+    lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Blanks with more of them.
+fn with(mut blanks: Value, more: &Value) -> Value {
+    if let (Some(blanks), Some(more)) = (blanks.as_object_mut(), more.as_object()) {
+        blanks.extend(more.clone());
+    }
+    blanks
+}
+
 fn test_of(source: &Path) -> std::path::PathBuf {
     let stem = source.file_stem().unwrap_or_default().to_string_lossy();
     source.with_file_name(format!("{stem}_test.rs"))
@@ -228,6 +265,13 @@ fn blanks(manifest: &Manifest, kind: &Kind, version: &str) -> Value {
         "namespaced": kind.namespaced,
         "status": kind.status,
         "scale": kind.scale,
+        // Of an imported kind the templates know no other fields.
+        "imported": kind.imported.is_some(),
+        "has_status": kind.imported.as_ref().map_or(kind.status, |of| of.status),
+        "scale_paths": kind.imported.as_ref().and_then(|of| of.scale.as_ref()).map(|scale| {
+            json!({ "spec": scale.spec, "status": scale.status, "selector": scale.selector })
+        }),
+        "needs_spec": kind.imported.as_ref().is_some_and(|of| !of.optional_spec),
         "version": version,
         "hub": kind.hub(),
         "sample": kind.sample(version),

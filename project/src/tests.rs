@@ -655,3 +655,94 @@ fn what_cannot_be_described_is_refused() {
         assert!(error.starts_with(why), "{error}");
     }
 }
+
+const LOCKERS: &str = "../integration/kopium/lockers.crd.yaml";
+
+/// `create types` of a file, with a program in kopium's place.
+fn from_crd(file: &str) -> String {
+    let kopium = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integration/kopium/kopium");
+    format!("create types --from-crd {file} --kopium {}", kopium.display())
+}
+
+#[test]
+fn a_registration_becomes_a_kind() {
+    let folder = Folder::project();
+    let lockers = std::fs::read_to_string(LOCKERS).unwrap();
+    std::fs::write(folder.0.path().join("lockers.yaml"), &lockers).unwrap();
+    folder.run(&from_crd("lockers.yaml")).unwrap();
+    let code = folder.read("apis/harbour/v1/locker.rs");
+    for part in [
+        "short = \"lk\"",
+        "category = \"storage\"",
+        "selector = \".status.selector\"",
+        r#"description = "How many \"boxes\" there are""#,
+        "/// A Locker is a row of boxes in a harbour.\n///\n/// It is rented:",
+        "pub spec: LockerSpec,",
+        "pub more: Option<serde_json::Value>,",
+        "use kindom_server::k8s_openapi::serde_json;",
+    ] {
+        assert!(code.contains(part), "{part}: {code}");
+    }
+    // The server adds that column to each typed kind, and nobody overwrites the file.
+    assert!(!code.contains("creationTimestamp") && !code.contains("WARNING"), "{code}");
+    assert!(folder.read("samples/harbour_v1_locker.yaml").contains("boxes: 2\n"));
+    // The same again changes nothing, whatever the user has made of the files.
+    std::fs::write(folder.0.path().join("apis/harbour/v1/locker.rs"), "// mine").unwrap();
+    let before = folder.files();
+    folder.run(&from_crd("lockers.yaml")).unwrap();
+    assert_eq!(folder.files(), before);
+    // It is a kind like others.
+    folder.run("create version --group harbour --kind Locker --version v2").unwrap();
+    let other = folder.read("apis/harbour/v2/locker.rs");
+    assert!(other.contains("impl kindom::Version for Locker {}"), "{other}");
+    assert!(other.contains("selector = \".status.selector\""), "{other}");
+    let same = "create group version resource --group harbour --version v1 --kind Locker --skip-resource";
+    folder.run(same).unwrap();
+    assert!(!folder.read("controllers/locker.rs").contains("observed_generation"));
+}
+
+#[test]
+fn a_registration_that_makes_no_types_is_refused() {
+    let folder = Folder::project();
+    let lockers = std::fs::read_to_string(LOCKERS).unwrap();
+    let write = |text: &str| std::fs::write(folder.0.path().join("lockers.yaml"), text).unwrap();
+    let refused = |text: &str| {
+        write(text);
+        folder.refused(&from_crd("lockers.yaml"))
+    };
+    let start = "--from-crd: Locker of harbour.example.com: ";
+    assert_eq!(
+        refused(&lockers.replace("harbour.example.com", "harbour.example.org")),
+        "--from-crd: Locker of harbour.example.org: the groups of this project end with .example.com, which kindom init repo was given"
+    );
+    assert_eq!(
+        refused(&lockers.replace("          status:\n", "          state:\n")),
+        format!("{start}its field state stands beside spec and status, where kopium makes no types")
+    );
+    let anything = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lockers.harbour.example.com"},
+        "spec": {"group": "harbour.example.com", "scope": "Cluster", "names": {"kind": "Locker", "plural": "lockers"}, "versions": [
+        {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
+    assert_eq!(
+        refused(anything),
+        format!("{start}its version v1 has no spec with fields, of which kopium makes types")
+    );
+    write(&lockers);
+    let run = |more: &str| folder.refused(&format!("create types --from-crd lockers.yaml {more}"));
+    assert_eq!(run("--version v3"), "--version \"v3\": Locker has the versions v1alpha1, v1");
+    assert_eq!(
+        run("--kopium /nowhere/kopium"),
+        "kopium makes the types, and /nowhere/kopium is not there: cargo install kopium, or --kopium PROGRAM"
+    );
+    assert_eq!(
+        run("--kopium /bin/false"),
+        format!("{start}/bin/false failed (exit status: 1): it does not say why")
+    );
+    assert_eq!(run("--kopium /bin/true"), format!("{start}/bin/true made no type LockerSpec"));
+    assert!(run("--kopium /bin").starts_with("cannot run /bin: "));
+    assert!(folder.refused("create types --from-crd none.yaml").starts_with("cannot read none.yaml: "));
+    folder.create("--group harbour --version v1 --kind Locker").unwrap();
+    assert_eq!(
+        folder.refused(&from_crd("lockers.yaml")),
+        format!("{start}Locker is there already, in version v1")
+    );
+}

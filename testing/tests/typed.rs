@@ -4,7 +4,7 @@
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, mpsc};
 
 use kindom_server::{Context, Errors, Group, Loss, Resource, Strategy, Version, Versions};
@@ -513,6 +513,60 @@ async fn what_cannot_be_served_is_said_at_the_start() {
          version v1",
     )
     .await;
+    check(
+        Group::new().kind::<Chart>(),
+        "kindom: the kind charts.sails.example.com cannot be served: its registration is invalid: \
+         spec.validation.openAPIV3Schema.properties[depths].type: Unsupported value: \"feet\": supported values: \"array\", \
+         \"boolean\", \"integer\", \"number\", \"object\", \"string\"",
+    )
+    .await;
+}
+
+/// With a schema that is none.
+#[derive(kindom_server::Resource, Clone, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "sails.example.com", version = "v1", namespaced)]
+struct Chart {
+    metadata: ObjectMeta,
+    #[schemars(schema_with = "feet")]
+    depths: String,
+}
+
+impl Version for Chart {}
+
+impl Strategy for Chart {}
+
+fn feet(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "feet" })
+}
+
+/// With fields that are any JSON, alone and in maps and lists.
+#[derive(kindom_server::Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "sails.example.com", version = "v1", namespaced)]
+struct Cargo {
+    metadata: ObjectMeta,
+    any: Value,
+    maybe: Option<Value>,
+    by_name: BTreeMap<String, Value>,
+    all: Vec<Value>,
+}
+
+impl Version for Cargo {}
+
+impl Strategy for Cargo {}
+
+#[tokio::test]
+async fn any_json_is_kept() {
+    let server = TestServer::builder().group(Group::new().kind::<Cargo>()).start().await.unwrap();
+    let api: Api<Cargo> = Api::default_namespaced(server.client());
+    let any = json!({"a": [1, null, {"b": "c"}], "kind": 7});
+    let cargo: Cargo = serde_json::from_value(json!({
+        "metadata": {"name": "tea"}, "any": any, "maybe": any, "by_name": {"x": any, "y": 1}, "all": [any, "z"],
+    }))
+    .unwrap();
+    let stored = api.create(&PostParams::default(), &cargo).await.unwrap();
+    assert_eq!((&stored.any, stored.maybe.as_ref()), (&any, Some(&any)));
+    assert_eq!(json!([stored.by_name, stored.all]), json!([{"x": any, "y": 1}, [any, "z"]]));
+    server.stop().await.unwrap();
 }
 
 /// B-14, B-20, B-21, B-24, B-31: two versions, one set of objects, one set of rules.

@@ -1,5 +1,7 @@
 //! `kindom init`, `create`, `run local` and `build`: from an empty folder to `kubectl get`.
 
+mod imported;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -224,6 +226,7 @@ async fn in_one_process() {
     for line in [COMMANDS[1], COMMANDS[2]] {
         project.kindom(line).await;
     }
+    imported::create(&project).await;
     let folder = project.0.path();
     let mut local = Local::start(&project);
     local.line("kindom serves ").await;
@@ -232,11 +235,14 @@ async fn in_one_process() {
     user.kubectl(&["apply", "-f", "samples/"]).await.unwrap();
     let seen = "--for=jsonpath={.status.observedGeneration}=1";
     user.kubectl(&["wait", seen, "sloop/sloop-sample", "sloop/sloop-sample-v1"]).await.unwrap();
+    imported::served(&user, folder).await;
     let [server] = local.children().await;
     signal("-TERM", &local.process.id().unwrap().to_string()).await;
     assert!(succeeds(&mut local.process).await);
     assert!(has_ended(&server));
     if kindom_integration::full() {
+        imported::by_kopium(&project).await;
+        tested(&project).await;
         let mut clippy = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         clippy.args(["clippy", "--offline", "--workspace", "--all-targets", "--", "-D", "warnings"]);
         let clippy = output(clippy.env("CARGO_TARGET_DIR", target()).current_dir(folder)).await;

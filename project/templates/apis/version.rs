@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{{ group_module }}::{{ hub }};
 
 // As in {{ hub }}, until this version has fields of its own: put structs in the place of these, and convert them below.
-{% if status -%}
+{% if has_status -%}
 pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{ {{- kind }}Spec, {{ kind }}Status};
 {%- else -%}
 pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{{ kind }}Spec;
@@ -21,20 +21,33 @@ mod tests;
 /// A {{ kind }}: its description, as `kubectl explain` prints it.
 #[derive(kindom::Resource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[resource(group = "{{ group }}", version = "{{ version }}"{% if plural %}, plural = "{{ plural }}"{% endif %}{% for short in short_names %}, short = "{{ short }}"{% endfor %})]
-#[resource({{ "namespaced" if namespaced else "cluster" }}{% if status %}, status{% endif %}{% if scale %}, scale(spec = ".spec.replicas", status = ".status.replicas"){% endif %})]
+#[resource({{ "namespaced" if namespaced else "cluster" }}{% if status %}, status{% endif %}{% if scale and not imported %}, scale(spec = ".spec.replicas", status = ".status.replicas"){% endif %})]
+{%- if scale_paths %}
+#[resource(scale(spec = {{ scale_paths.spec | rust }}, status = {{ scale_paths.status | rust }}{% if scale_paths.selector %}, selector = {{ scale_paths.selector | rust }}{% endif %}))]
+{%- endif %}
 pub struct {{ kind }} {
     /// The name, labels and annotations, and what the server keeps beside them.
     pub metadata: ObjectMeta,
     /// The desired state.
+{%- if not imported %}
     #[serde(default)]
     pub spec: {{ kind }}Spec,
-{%- if status %}
+{%- elif needs_spec %}
+    pub spec: {{ kind }}Spec,
+{%- else %}
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<{{ kind }}Spec>,
+{%- endif %}
+{%- if has_status %}
     /// The observed state, which the controller writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<{{ kind }}Status>,
 {%- endif %}
 }
 
+{% if imported -%}
+impl kindom::Version for {{ kind }} {}
+{% else -%}
 impl kindom::Version for {{ kind }} {
     fn apply_defaults(&mut self) {
         self.spec.foo.get_or_insert_with(|| "bar".to_owned());
@@ -43,13 +56,13 @@ impl kindom::Version for {{ kind }} {
 {%- endif %}
     }
 }
-
+{% endif %}
 impl From<{{ hub }}::{{ kind }}> for {{ kind }} {
     fn from(hub: {{ hub }}::{{ kind }}) -> Self {
         Self {
             metadata: hub.metadata,
             spec: hub.spec,
-{%- if status %}
+{%- if has_status %}
             status: hub.status,
 {%- endif %}
         }
@@ -61,7 +74,7 @@ impl From<{{ kind }}> for {{ hub }}::{{ kind }} {
         Self {
             metadata: object.metadata,
             spec: object.spec,
-{%- if status %}
+{%- if has_status %}
             status: object.status,
 {%- endif %}
         }

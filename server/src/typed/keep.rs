@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kindom_actor_kit::{Deadline, Woken};
 use kindom_api::crd::condition;
+use kindom_api::field::aggregate;
 use kindom_api::{Map, Value, json};
 use kindom_codec::yaml::to_yaml;
 use kindom_http::{Handler, Handlers};
@@ -135,7 +136,7 @@ async fn put(
             None => match registrations.create(place, &mut wanted, &options).await {
                 // Another replica was first.
                 Err(WriteError::Plan(PlanError::AlreadyExists { .. })) => {}
-                written => return Ok(written.map(drop)?),
+                written => return written.map(drop).map_err(why),
             },
             Some(stored) if stored.deleting() => {
                 woken(
@@ -150,10 +151,20 @@ async fn put(
                 match registrations.update(place, true, &mut wanted, &options).await {
                     // It went meanwhile.
                     Err(WriteError::Plan(PlanError::NotFound { .. })) => {}
-                    written => return Ok(written.map(drop)?),
+                    written => return written.map(drop).map_err(why),
                 }
             }
         }
+    }
+}
+
+/// What is wrong with a registration, by its fields.
+fn why(error: WriteError) -> BoxError {
+    match error {
+        WriteError::Plan(PlanError::Invalid { errors, .. }) => {
+            format!("its registration is invalid: {}", aggregate(&errors)).into()
+        }
+        error => error.into(),
     }
 }
 

@@ -159,9 +159,47 @@ fn schema<T: Resource>() -> Value {
         if let Some(required) = map.get_mut("required").and_then(Value::as_array_mut) {
             required.retain(|field| field.as_str() != Some("metadata"));
         }
+        keep_any_json(map);
         if map.get("required").and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
             map.remove("required");
         }
     }
     schema
+}
+
+/// What says which values there are. Structural schemas have a type, or keep what they do not know.
+const SAYS: [&str; 9] = [
+    "type",
+    "properties",
+    "additionalProperties",
+    "items",
+    "enum",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "x-kubernetes-int-or-string",
+];
+const KEEPS: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// Fields that are any JSON, as a [`serde_json::Value`] is, keep all of it.
+fn keep_any_json(schema: &mut Map) {
+    let mut left = vec![schema];
+    while let Some(schema) = left.pop() {
+        if !SAYS.iter().chain([&KEEPS]).any(|field| schema.contains_key(field)) {
+            schema.insert(KEEPS, true);
+        }
+        for (field, value) in schema.iter_mut() {
+            match (field, value) {
+                ("properties", Value::Object(properties)) => {
+                    left.extend(properties.iter_mut().filter_map(|(_, schema)| schema.as_object_mut()));
+                }
+                ("items" | "additionalProperties", Value::Object(schema)) => left.push(schema),
+                // `true` alone would leave each value without its fields.
+                ("additionalProperties", all @ Value::Bool(true)) => {
+                    *all = Value::Object(Map::from_iter([(KEEPS, true)]))
+                }
+                _ => {}
+            }
+        }
+    }
 }
