@@ -163,7 +163,7 @@ fn wanted(options: &CreateResource) -> Kind {
 }
 
 /// Names the flag, and not the field of `kindom.json`.
-pub(crate) fn refused((field, why): (&'static str, String)) -> Error {
+fn refused((field, why): (&'static str, String)) -> Error {
     let flag = match field {
         "shortNames" => "short-name",
         "versions" => "version",

@@ -57,6 +57,8 @@ pub(crate) struct Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Imported {
+    /// The beginning of its types' names, which is the kind in UpperCamelCase.
+    pub(crate) types: String,
     /// An object may have no spec.
     pub(crate) optional_spec: bool,
     /// An object may have a status, whether or not it is written through `/status` alone.

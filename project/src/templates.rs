@@ -267,6 +267,7 @@ fn blanks(manifest: &Manifest, kind: &Kind, version: &str) -> Value {
         "scale": kind.scale,
         // Of an imported kind the templates know no other fields.
         "imported": kind.imported.is_some(),
+        "types_of": kind.imported.as_ref().map_or(&kind.kind, |of| &of.types),
         "has_status": kind.imported.as_ref().map_or(kind.status, |of| of.status),
         "scale_paths": kind.imported.as_ref().and_then(|of| of.scale.as_ref()).map(|scale| {
             json!({ "spec": scale.spec, "status": scale.status, "selector": scale.selector })

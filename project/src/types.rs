@@ -14,7 +14,7 @@ use kindom_codec::yaml::to_yaml;
 use serde_json::json;
 
 use crate::arguments::CreateTypes;
-use crate::create::{finish, refused};
+use crate::create::finish;
 use crate::error::Error;
 use crate::kinds::{self, kinds};
 use crate::manifest::{Imported, Kind, Manifest, ScalePaths};
@@ -31,7 +31,7 @@ pub(crate) fn run(folder: &Path, options: &CreateTypes, out: &mut dyn Write) -> 
     let mut plan = Plan::default();
     for found in &kinds(folder, std::slice::from_ref(&options.from_crd))? {
         let version = chosen(found, options.version.as_deref())?;
-        let kind = wanted(&manifest, found, version)?;
+        let mut kind = wanted(&manifest, found, version)?;
         if let Some(known) = manifest.find(&kind.group, &kind.kind).and_then(|at| manifest.kinds.get(at)) {
             if known.imported.is_none() || known.hub() != kind.hub() {
                 let why = format!("{} is there already, in version {}", kind.kind, known.hub());
@@ -39,8 +39,13 @@ pub(crate) fn run(folder: &Path, options: &CreateTypes, out: &mut dyn Write) -> 
             }
             continue;
         }
-        manifest.check_next(&kind).map_err(refused)?;
+        manifest.check_next(&kind).map_err(|(_, why)| from(found, &why))?;
         let types = types(&options.kopium, found, version)?;
+        if let Some(imported) = &mut kind.imported {
+            imported.types = prefix(&types, &kind.kind).ok_or_else(|| {
+                from(found, &format!("{} made no type {}Spec", options.kopium.display(), kind.kind))
+            })?;
+        }
         templates.imported(
             &manifest,
             &kind,
@@ -106,11 +111,14 @@ fn wanted(manifest: &Manifest, found: &kinds::Kind, version: &Version) -> Result
     let status = has_fields("status");
     let scale = subresources.is_some_and(|of| of.scale.is_some());
     let asked = &found.registration.spec.names;
+    // Kubernetes takes a name twice.
+    let mut short_names = asked.short_names.clone();
+    short_names.retain(|name| *name != asked.kind.to_ascii_lowercase() && *name != asked.plural);
     Ok(Kind {
         group: group.to_owned(),
         kind: asked.kind.clone(),
         resource: asked.plural.clone(),
-        short_names: asked.short_names.clone(),
+        short_names,
         namespaced: found.registration.spec.scope == "Namespaced",
         status: status && subresources.is_some_and(|of| of.status.is_some()),
         scale,
@@ -118,6 +126,7 @@ fn wanted(manifest: &Manifest, found: &kinds::Kind, version: &Version) -> Result
         versions: vec![version.name.clone()],
         subresources: Vec::new(),
         imported: Some(Imported {
+            types: asked.kind.clone(),
             optional_spec: !required
                 .is_some_and(|names| names.iter().any(|name| name.as_str() == Some("spec"))),
             status,
@@ -185,8 +194,9 @@ fn types(kopium: &Path, found: &kinds::Kind, version: &Version) -> Result<String
     let given = child.stdin.take().map(|mut stdin| thread::spawn(move || stdin.write_all(&text)));
     let done =
         child.wait_with_output().map_err(|source| Error::Program { program: program.clone(), source })?;
-    let given = given.is_none_or(|given| given.join().is_ok_and(|written| written.is_ok()));
-    if !done.status.success() || !given {
+    // A program that does not read what it is given is judged by what it prints.
+    drop(given.map(thread::JoinHandle::join));
+    if !done.status.success() {
         let why = String::from_utf8_lossy(&done.stderr);
         let last = why.trim().lines().last().unwrap_or("it does not say why").to_owned();
         return Err(from(found, &format!("{program} failed ({}): {last}", done.status)));
@@ -196,10 +206,14 @@ fn types(kopium: &Path, found: &kinds::Kind, version: &Version) -> Result<String
     // It warns that it would overwrite what it made, which it never does here.
     let lines = types.lines().skip_while(|line| line.is_empty() || line.starts_with("// "));
     let types: String = lines.flat_map(|line| [line, "\n"]).collect();
-    if !types.contains(&format!("pub struct {}Spec", found.name())) {
-        return Err(from(found, &format!("{program} made no type {}Spec", found.name())));
-    }
     Ok(types)
+}
+
+/// The beginning of the types' names: kopium writes a kind such as `IPPool` in UpperCamelCase, `IpPool`.
+fn prefix(types: &str, kind: &str) -> Option<String> {
+    let structs = types.lines().filter_map(|line| line.strip_prefix("pub struct ")?.split([' ', '{']).next());
+    let mut prefixes = structs.filter_map(|name| name.strip_suffix("Spec"));
+    prefixes.find(|prefix| prefix.eq_ignore_ascii_case(kind)).map(str::to_owned)
 }
 
 /// An object that has what its schema requires, and no more.

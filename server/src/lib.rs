@@ -17,6 +17,7 @@ mod convert;
 mod credentials;
 mod etcd;
 mod explain;
+mod extra_key;
 mod flags;
 #[cfg(test)]
 mod fuzz;

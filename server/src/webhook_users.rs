@@ -1,18 +1,19 @@
 //! The users that this server is for admission webhooks: of the kubeconfig that a plugin's configuration names, the user with the
 //! name of the webhook's host (apiserver `pkg/util/webhook/authentication.go`, 1.37).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::HeaderValue;
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use kube::config::{AuthInfo, Kubeconfig};
 use secrecy::ExposeSecret as _;
 use tokio::task::spawn_blocking;
 
 use crate::BoxError;
+use crate::extra_key::escaped;
 use crate::kubeconfig::refuse;
 use crate::pki::{may_be_read, read_regular};
 
@@ -22,6 +23,8 @@ pub(crate) struct WebhookUser {
     /// Those of its certificate and key.
     certificate: Option<(Source, Source)>,
     authorization: Option<Authorization>,
+    /// The headers that name the user whom it acts as.
+    acts_as: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// A certificate and its key, in PEM.
@@ -78,16 +81,39 @@ fn secret(text: &str) -> Result<HeaderValue, BoxError> {
     Ok(value)
 }
 
+/// The headers that name the user whom another one acts as; without a name there is none (client-go
+/// `transport/round_trippers.go`, `impersonatingRoundTripper`, 1.37).
+fn acts_as(user: &AuthInfo) -> Result<Vec<(HeaderName, HeaderValue)>, BoxError> {
+    let Some(name) = user.impersonate.as_deref().filter(|name| !name.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let mut headers = Vec::new();
+    let mut add = |header: &str, field: &str, value: &str| -> Result<(), BoxError> {
+        let wrong = |_| format!("{field}: {value:?} has signs that no header can have");
+        let header = HeaderName::from_bytes(header.as_bytes())?;
+        headers.push((header, HeaderValue::from_bytes(value.as_bytes()).map_err(wrong)?));
+        Ok(())
+    };
+    add("impersonate-user", "as", name)?;
+    if let Some(uid) = user.impersonate_uid.as_deref().filter(|uid| !uid.is_empty()) {
+        add("impersonate-uid", "as-uid", uid)?;
+    }
+    for group in user.impersonate_groups.iter().flatten() {
+        add("impersonate-group", "as-groups", group)?;
+    }
+    let extra: BTreeMap<_, _> = user.impersonate_user_extra.iter().flatten().collect();
+    for (key, values) in extra {
+        let key = escaped(key).to_string().to_ascii_lowercase();
+        for value in values {
+            add(&format!("impersonate-extra-{key}"), "as-user-extra", value)?;
+        }
+    }
+    Ok(headers)
+}
+
 impl WebhookUser {
     fn of(user: &AuthInfo) -> Result<Self, BoxError> {
-        refuse(&[
-            ("exec", user.exec.is_some()),
-            ("auth-provider", user.auth_provider.is_some()),
-            ("as", user.impersonate.is_some()),
-            ("as-uid", user.impersonate_uid.is_some()),
-            ("as-groups", user.impersonate_groups.is_some()),
-            ("as-user-extra", user.impersonate_user_extra.is_some()),
-        ])?;
+        refuse(&[("exec", user.exec.is_some()), ("auth-provider", user.auth_provider.is_some())])?;
         let (data, file) = (user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
         let certificate = Source::of(data, file, "client-certificate")?;
         let data = user.client_key_data.as_ref().map(|key| key.expose_secret());
@@ -110,7 +136,7 @@ impl WebhookUser {
             }
             (None, None) => None,
         };
-        Ok(Self { certificate, authorization })
+        Ok(Self { certificate, authorization, acts_as: acts_as(user)? })
     }
 
     /// Its certificate, if it has one.
@@ -122,11 +148,16 @@ impl WebhookUser {
         Ok(Some(OwnCertificate { certificate: certificate.read()?, key: key.read()? }))
     }
 
-    /// The header of a question; a token is read each time from its file.
+    /// The headers of a question; a token is read each time from its file.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub(crate) async fn authorization(&self) -> Result<Option<HeaderValue>, BoxError> {
+    pub(crate) async fn headers(&self) -> Result<Vec<(HeaderName, HeaderValue)>, BoxError> {
+        let authorization = self.authorization().await?.map(|value| (AUTHORIZATION, value));
+        Ok(authorization.into_iter().chain(self.acts_as.iter().cloned()).collect())
+    }
+
+    async fn authorization(&self) -> Result<Option<HeaderValue>, BoxError> {
         match &self.authorization {
             None => Ok(None),
             Some(Authorization::Known(value)) => Ok(Some(value.clone())),
@@ -230,6 +261,35 @@ mod tests {
         assert_eq!(token(&users("{users: [{name: u, user: {token: t}}]}").unwrap(), "a:1"), "None");
     }
 
+    #[tokio::test]
+    async fn a_user_acts_as_another() {
+        let all = users(
+            "{users: [{name: '*', user: {token: t, as: jane, as-uid: '7', as-groups: [a, b], as-user-extra: {'x/Y z': [v, w]}}},
+            {name: nobody.svc, user: {as-groups: [a]}}]}",
+        )
+        .unwrap();
+        let headers = async |host: &str| {
+            let headers = all.of(host).unwrap().headers().await.unwrap();
+            headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            headers("x:1").await,
+            [
+                "authorization: Bearer t",
+                "impersonate-user: jane",
+                "impersonate-uid: 7",
+                "impersonate-group: a",
+                "impersonate-group: b",
+                "impersonate-extra-x%2fy%20z: v",
+                "impersonate-extra-x%2fy%20z: w",
+            ]
+        );
+        assert_eq!(headers("nobody.svc:443").await, Vec::<String>::new());
+    }
+
     #[test]
     fn what_cannot_be_used_is_named() {
         let of = |user: &str| users(&format!("{{users: [{{name: u, user: {user}}}]}}")).unwrap_err();
@@ -237,7 +297,7 @@ mod tests {
             of("{exec: {command: c}}"),
             "file: user \"u\": the kubeconfig's exec is not supported here"
         );
-        assert_eq!(of("{as: c}"), "file: user \"u\": the kubeconfig's as is not supported here");
+        assert_eq!(of("{as: \"c\\n\"}"), "file: user \"u\": as: \"c\\n\" has signs that no header can have");
         assert_eq!(
             of("{client-certificate-data: QQ==}"),
             "file: user \"u\": client-certificate and client-key go together"

@@ -17,7 +17,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Body as _;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
@@ -397,10 +397,8 @@ impl Known {
             .header(USER_AGENT, AGENT)
             .header(HOST, authority(&self.url));
         if let Some(user) = &self.user {
-            let authorization = user.authorization().await.map_err(|error| posting(&error.to_string()))?;
-            request = authorization
-                .into_iter()
-                .fold(request, |request, value| request.header(AUTHORIZATION, value));
+            let headers = user.headers().await.map_err(|error| posting(&error.to_string()))?;
+            request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
         }
         let request = request.body(Full::new(review)).map_err(|error| posting(&error.to_string()))?;
         let response = client.request(request).await.map_err(|error| posting(&in_go(&error, &address)))?;

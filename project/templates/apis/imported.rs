@@ -42,16 +42,16 @@ pub struct {{ kind }} {
     pub metadata: ObjectMeta,
 {%- if needs_spec %}
     /// The desired state.
-    pub spec: {{ kind }}Spec,
+    pub spec: {{ types_of }}Spec,
 {%- else %}
     /// The desired state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<{{ kind }}Spec>,
+    pub spec: Option<{{ types_of }}Spec>,
 {%- endif %}
 {%- if has_status %}
     /// The observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<{{ kind }}Status>,
+    pub status: Option<{{ types_of }}Status>,
 {%- endif %}
 }
 

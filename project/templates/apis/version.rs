@@ -9,9 +9,9 @@ use crate::{{ group_module }}::{{ hub }};
 
 // As in {{ hub }}, until this version has fields of its own: put structs in the place of these, and convert them below.
 {% if has_status -%}
-pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{ {{- kind }}Spec, {{ kind }}Status};
+pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{ {{- types_of }}Spec, {{ types_of }}Status};
 {%- else -%}
-pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{{ kind }}Spec;
+pub use crate::{{ group_module }}::{{ hub }}::{{ module }}::{{ types_of }}Spec;
 {%- endif %}
 
 #[cfg(test)]
@@ -31,17 +31,17 @@ pub struct {{ kind }} {
     /// The desired state.
 {%- if not imported %}
     #[serde(default)]
-    pub spec: {{ kind }}Spec,
+    pub spec: {{ types_of }}Spec,
 {%- elif needs_spec %}
-    pub spec: {{ kind }}Spec,
+    pub spec: {{ types_of }}Spec,
 {%- else %}
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spec: Option<{{ kind }}Spec>,
+    pub spec: Option<{{ types_of }}Spec>,
 {%- endif %}
 {%- if has_status %}
     /// The observed state, which the controller writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<{{ kind }}Status>,
+    pub status: Option<{{ types_of }}Status>,
 {%- endif %}
 }
 

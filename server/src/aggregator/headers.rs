@@ -9,7 +9,8 @@ use hyper::header::{
     SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use kindom_api::User;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::extra_key::escaped;
 
 /// The servers that a request has passed through, each by the name of its process.
 pub(super) const PASSED: HeaderName = HeaderName::from_static("x-kindom-passed");
@@ -23,23 +24,6 @@ const EXTRA: &str = "x-remote-extra-";
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-
-/// The characters of a key that a header's name cannot have, or that mark such a one (`headerKeyEscape`).
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'!')
-    .remove(b'#')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'^')
-    .remove(b'_')
-    .remove(b'`')
-    .remove(b'|')
-    .remove(b'~');
 
 /// The reason why a request is not forwarded.
 #[derive(Debug, PartialEq, Eq)]
@@ -191,7 +175,7 @@ pub(super) fn identify(headers: &mut HeaderMap, user: &User) -> Result<(), Refus
         headers.append(GROUP, value(group)?);
     }
     for (key, values) in &user.extra {
-        let name = format!("{EXTRA}{}", utf8_percent_encode(key, ESCAPED)).to_ascii_lowercase();
+        let name = format!("{EXTRA}{}", escaped(key)).to_ascii_lowercase();
         let name: HeaderName = name.parse().map_err(|_| Refused::User)?;
         for text in values {
             headers.append(name.clone(), value(text)?);
