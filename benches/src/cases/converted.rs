@@ -27,6 +27,8 @@ const OBJECTS: usize = 100;
 const WRITERS: usize = 8;
 const LISTERS: usize = 2;
 const REST: Duration = Duration::from_millis(50);
+/// The rest that a watcher takes before it begins again: client-go's first.
+const WATCHER_REST: Duration = Duration::from_millis(800);
 /// The rest between two probes.
 const PROBE_REST: Duration = Duration::from_millis(1);
 
@@ -88,7 +90,7 @@ impl Clients {
                     {
                         while lines.next().await.is_ok() {}
                     }
-                    sleep(REST).await;
+                    sleep(WATCHER_REST).await;
                 }
             });
         }
