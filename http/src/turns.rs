@@ -254,7 +254,8 @@ mod tests {
     }
 
     /// The polls of others that pass between a request of `quiet` and its answer, beside a thousand connections of `loud`: the
-    /// most, but for two of nineteen. A poll in whose middle the system takes the thread away looks dear, and is paid for.
+    /// median of nineteen. A poll in whose middle the system takes the thread away looks dear, and is paid for: on a busy machine that
+    /// happens to several.
     async fn passed(quiet: Flow, loud: Flow) -> usize {
         let turns = Turns::new();
         let count = Rc::new(Cell::new(0));
@@ -287,7 +288,7 @@ mod tests {
         others.iter().for_each(tokio::task::JoinHandle::abort);
         answers.abort();
         passed.sort_unstable();
-        passed[16]
+        passed[9]
     }
 
     #[test]
